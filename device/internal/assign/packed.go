@@ -1,0 +1,198 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assign
+
+import "slices"
+
+// packed finds the devices that leave the most useful remainder, after the first
+// choices that can be made. The root is completed by the witness.
+//
+// It is the same search as complete, with prices: the best way to meet a state
+// without its open constraints is cheaper than any with them, so a branch that is
+// not cheaper than the best answer so far is not entered.
+func (s *Solver) packed() Verdict {
+	for r := range s.problem.Requests {
+		if s.decide(r) == ended {
+			s.settleFor()
+			return Settled
+		}
+	}
+	if s.indifferent() {
+		return s.inOrder()
+	}
+	s.fills.forget()
+	s.filled.forget()
+	s.pack.start(s, &s.root)
+	s.best = s.best[:0]
+	s.budget = min(s.budget, s.steps+s.budget/packingShare)
+	s.improve(&s.root, 0)
+	if s.ended() {
+		s.settleFor()
+		return Settled
+	}
+	s.tidy()
+	s.settleFor()
+	return Found
+}
+
+// packingShare is the part of the budget, one in so many, that the best devices are
+// worth once it is known that there are some.
+const packingShare = 8
+
+// improve looks for a better witness from a state on.
+func (s *Solver) improve(from *state, depth int) {
+	f := s.frame(depth)
+	f.state.copy(from)
+	st := &f.state
+	if s.ended() || !s.wants.read(s, st) {
+		return
+	}
+	match, concerned := s.tightest(f)
+	if concerned && len(f.options) == 0 {
+		return
+	}
+	price := s.cheapest(st)
+	if price == nil || len(s.best) > 0 && slices.Compare(price, s.best) >= 0 {
+		return
+	}
+	if s.holds(st, &s.trial) {
+		s.best = append(s.best[:0], price...)
+		copy(s.trial.choices, s.witness.choices)
+		s.witness.copy(&s.trial)
+		return
+	}
+	s.look(st)
+	s.portrait.draw(s, st)
+	s.looksOf(f, match)
+	child := s.frame(depth + 1)
+	for i, v := range f.options {
+		if f.repeats(i) {
+			continue
+		}
+		child.state.copy(st)
+		child.state.pins[match] = v
+		s.improve(&child.state, depth+1)
+	}
+}
+
+// cheapest looks for the best devices for all wants of a state, without the
+// constraints that are open. The price is nil if there are none or the budget
+// ends; else the answer is in s.trial.
+func (s *Solver) cheapest(st *state) []int64 {
+	s.uses.read(s, st)
+	if !s.clusters.read(s, st) {
+		return nil
+	}
+	k := &s.combination
+	k.begin(s)
+	k.width = s.pack.width
+	if cap(k.offers) > roomy {
+		k.offers, k.prices = nil, nil
+	}
+	k.offers, k.prices = k.offers[:0], k.prices[:0]
+	best := s.offer(0)
+	if s.ended() || best < 0 {
+		return nil
+	}
+	s.accept()
+	s.hand(st)
+	return k.price(best)
+}
+
+// offer finds the cheapest fills for the clusters from one on that meet the rest
+// of the demand. It returns their number, or nobody if there are none.
+func (s *Solver) offer(i int) int32 {
+	k := &s.combination
+	rest := k.rest[i*k.wants : (i+1)*k.wants]
+	s.steps += int64(4 + k.wants)
+	if s.ended() || !k.bounded(i, rest) {
+		return nobody
+	}
+	if number, known := k.hopeless.recall(k.describe(i, rest)); known {
+		return number
+	}
+	best := nobody
+	if i == len(k.chosen) {
+		if s.matchPlain(rest) {
+			best = k.add(nobody)
+		}
+	} else {
+		best = s.offers(i)
+	}
+	if !s.ended() {
+		k.hopeless.remember(k.describe(i, rest), best)
+	}
+	return best
+}
+
+// offers tries the fills of one cluster. Of those that are equally cheap the first
+// that uses most of the cluster is the best: earlier devices are used first.
+func (s *Solver) offers(i int) int32 {
+	k := &s.combination
+	rest, next := k.rest[i*k.wants:(i+1)*k.wants], k.rest[(i+1)*k.wants:(i+2)*k.wants]
+	f := &s.fills.all[s.clusters.all[i].fills]
+	wants := s.fills.wants[f.wants:f.wantsTo]
+	best, most := nobody, int32(0)
+	for _, row := range s.fills.list[f.list:f.listTo] {
+		own := s.fills.costs[int(row)*k.width : int(row+1)*k.width]
+		s.steps += int64(4 + len(wants))
+		if best != nobody && slices.Compare(own, k.price(best)) > 0 {
+			continue
+		}
+		copy(next, rest)
+		dims := s.fills.dims[s.fills.rows[row].dims:]
+		used := int32(0)
+		for at, w := range wants {
+			n := min(next[w], int32(dims[at]))
+			next[w] -= n
+			used += n
+		}
+		later := s.offer(i + 1)
+		if later == nobody {
+			continue
+		}
+		made := k.add(row)
+		price := k.price(made)
+		for column, x := range k.price(later) {
+			price[column] = own[column] + x
+		}
+		order := -1
+		if best != nobody {
+			order = slices.Compare(price, k.price(best))
+		}
+		if order < 0 || order == 0 && used > most {
+			best, most = made, used
+		}
+	}
+	return best
+}
+
+// add makes an offer that costs nothing yet.
+func (k *combination) add(row int32) int32 {
+	k.offers = append(k.offers, row)
+	k.prices = append(k.prices, make([]int64, k.width)...)
+	return int32(len(k.offers) - 1)
+}
+
+func (k *combination) price(offer int32) []int64 {
+	return k.prices[int(offer)*k.width : int(offer+1)*k.width]
+}
+
+// accept chooses the fills of the best offer.
+func (s *Solver) accept() {
+	k := &s.combination
+	for i := range k.chosen {
+		rest, next := k.rest[i*k.wants:(i+1)*k.wants], k.rest[(i+1)*k.wants:(i+2)*k.wants]
+		number, _ := k.hopeless.recall(k.describe(i, rest))
+		row := k.offers[number]
+		f := &s.fills.all[s.clusters.all[i].fills]
+		copy(next, rest)
+		dims := s.fills.dims[s.fills.rows[row].dims:]
+		for at, w := range s.fills.wants[f.wants:f.wantsTo] {
+			next[w] -= min(next[w], int32(dims[at]))
+		}
+		k.chosen[i] = row
+	}
+	s.matchPlain(k.rest[len(k.chosen)*k.wants:])
+}
