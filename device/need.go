@@ -1,0 +1,104 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"math/bits"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+)
+
+// needs are the parts of the API that using a device takes. A device is not used
+// while one of them is missing.
+type needs uint16
+
+const (
+	needCounters needs = 1 << iota
+	needSharing
+	needBinding
+	needAllocatable
+	needOperations
+	needDeclared
+	needOwnNodes
+	needGroups
+	needCounting
+)
+
+// needTexts say why one device is refused, and what several of them do, each with
+// what is missing.
+var needTexts = [...]struct{ it, they, missing string }{
+	{"consumes shared counters", "consume shared counters", "feature gate DRAPartitionableDevices is off"},
+	{"allows multiple allocations", "allow multiple allocations", "feature gate DRAConsumableCapacity is off"},
+	{"has binding conditions", "have binding conditions", "feature gate DRADeviceBindingConditions is off"},
+	{"maps to allocatable resources of the node", "map to allocatable resources of the node", "which nobody accounts for here"},
+	{"skips operations of the node", "skip operations of the node", "feature gate DRAOptionalNodeOperations is off"},
+	{"skips operations of the node", "skip operations of the node", "the node does not declare the feature DRAOptionalNodeOperations"},
+	{"selects its nodes by itself", "select their nodes by themselves", "feature gate DRAPartitionableDevices is off"},
+	{"is in a pool with compatibility groups", "are in a pool with compatibility groups", "feature gate DRADeviceCompatibilityGroups is off"},
+	{"has a capacity", "have a capacity", "which cannot be counted exactly"},
+}
+
+func (n needs) why() string {
+	text := &needTexts[bits.TrailingZeros16(uint16(n))]
+	return text.it + " (" + text.missing + ")"
+}
+
+func (n needs) they() string {
+	text := &needTexts[bits.TrailingZeros16(uint16(n))]
+	return text.they + " (" + text.missing + ")"
+}
+
+// needsOf are the parts that a device takes.
+func needsOf(d *resourceapi.Device, s *resourceapi.ResourceSlice) needs {
+	var n needs
+	if len(d.ConsumesCounters) > 0 {
+		n |= needCounters
+	}
+	if ptr.Deref(d.AllowMultipleAllocations, false) {
+		n |= needSharing
+	}
+	if len(d.BindingConditions) > 0 {
+		n |= needBinding
+	}
+	if len(d.NodeAllocatableResources) > 0 {
+		n |= needAllocatable
+	}
+	if len(s.Spec.SkipNodeOperations) > 0 {
+		n |= needOperations | needDeclared
+	}
+	if ptr.Deref(s.Spec.PerDeviceNodeSelection, false) {
+		n |= needOwnNodes
+	}
+	return n
+}
+
+// missing are the parts that are switched off.
+func (f Features) missing() needs {
+	n := needCounting
+	for part, on := range map[needs]bool{
+		needCounters | needOwnNodes: f.PartitionableDevices,
+		needSharing:                 f.ConsumableCapacity,
+		needBinding:                 f.DeviceBindingConditions,
+		needAllocatable:             f.NodeAllocatableResources,
+		needOperations:              f.OptionalNodeOperations,
+		needGroups:                  f.DeviceCompatibilityGroups,
+	} {
+		if !on {
+			n |= part
+		}
+	}
+	return n
+}
+
+// undeclared are the parts that the node does not take part in
+// (NodeStatus.DeclaredFeatures).
+func undeclared(node *v1.Node) needs {
+	if slices.Contains(node.Status.DeclaredFeatures, "DRAOptionalNodeOperations") {
+		return 0
+	}
+	return needDeclared
+}

@@ -1,0 +1,142 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// twoOfFive is a claim for two alike devices, where the first two are the plan.
+// The others are each wrong in one way.
+func twoOfFive(t *testing.T) (*Problem, NodeView, Plan) {
+	t.Helper()
+	root := func(name string) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+		return map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"root": {StringValue: &name}}
+	}
+	published := func(name, node string, devices ...resourceapi.Device) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.test", NodeName: &node, Devices: devices,
+				Pool: resourceapi.ResourcePool{Name: "pool", ResourceSliceCount: 2},
+			},
+		}
+	}
+	pool := CompilePool([]*resourceapi.ResourceSlice{
+		published("here", "n1",
+			resourceapi.Device{Name: "good-0", Attributes: root("x")},
+			resourceapi.Device{Name: "good-1", Attributes: root("x")},
+			resourceapi.Device{Name: "held", Attributes: root("x")},
+			resourceapi.Device{Name: "tainted", Attributes: root("x"), Taints: []resourceapi.DeviceTaint{{Key: "sick", Effect: "NoSchedule"}}},
+			resourceapi.Device{Name: "other-root", Attributes: root("y")},
+			resourceapi.Device{Name: "rootless"},
+			resourceapi.Device{Name: "unwanted", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"root": {StringValue: ptr.To("x")}, "slow": {BoolValue: ptr.To(true)},
+			}},
+			resourceapi.Device{Name: "partition", Attributes: root("x"), ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "set"}}},
+		),
+		published("there", "n2", resourceapi.Device{Name: "elsewhere", Attributes: root("x")}),
+	})
+	holder := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "holder"}}
+	holder.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.test", Pool: "pool", Device: "held"}},
+	}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim"}}
+	claim.Spec.Devices = resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{{Name: "gpus", Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: "gpu", Count: 2,
+			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `!("slow" in device.attributes["gpu.test"])`}}},
+		}}},
+		Constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.test/root"))}},
+	}
+	classes := func(name string) *resourceapi.DeviceClass {
+		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	problem, refused := Compile([]*resourceapi.ResourceClaim{claim}, classes, Options{Features: Features{DeviceTaints: true}})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	view := NewView([]PoolView{{Pool: pool, Use: CompileUse(pool.ID(), []*resourceapi.ResourceClaim{holder})}})
+	node := view.Node(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	plan, refused := problem.Solve(node)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	return problem, node, plan
+}
+
+func TestVerifyFindsWhatIsBroken(t *testing.T) {
+	problem, node, plan := twoOfFive(t)
+	if err := Verify(problem, node, plan); err != nil {
+		t.Fatalf("the plan is right: %v", err)
+	}
+	pool := node.Pools[0].Pool
+	at := func(name string) pick {
+		for i := range pool.devices {
+			if pool.devices[i].api.Name == name {
+				return pick{place: place{device: int32(i)}}
+			}
+		}
+		t.Fatalf("no device %s", name)
+		return pick{}
+	}
+	for second, want := range map[string]string{
+		"good-0":     "is used for request gpus and again",
+		"held":       "is in use",
+		"tainted":    "taint",
+		"other-root": "device other-root has another gpu.test/root than the others",
+		"rootless":   "has no attribute gpu.test/root",
+		"unwanted":   "a selector does not accept it",
+		"partition":  "needs what is switched off",
+		"elsewhere":  "the node cannot reach it",
+	} {
+		broken := plan
+		broken.picks = []pick{at("good-0"), at(second)}
+		if err := Verify(problem, node, broken); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("good-0 and %s: got %v, want %q", second, err, want)
+		}
+	}
+	for name, picks := range map[string][]pick{"one device": {at("good-0")}} {
+		broken := plan
+		broken.picks = picks
+		if err := Verify(problem, node, broken); err == nil || !strings.Contains(err.Error(), "wants 2") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestSelectorsAreBounded(t *testing.T) {
+	s := NewSelectors(2)
+	first := s.compile("true", selects, Features{})
+	s.compile("false", selects, Features{})
+	if s.compile("true", selects, Features{}) != first {
+		t.Error("an expression was compiled twice")
+	}
+	s.compile("true && false", selects, Features{})
+	if len(s.programs) != 2 || s.recent.Len() != 2 {
+		t.Errorf("%d and %d expressions are kept, want 2", len(s.programs), s.recent.Len())
+	}
+	if s.compile("true", selects, Features{}) != first {
+		t.Error("the expression that was used last is gone")
+	}
+}
+
+func TestMemosAreBoundedAndKept(t *testing.T) {
+	var m memo[int, string]
+	if m.keep(1, "first") != "first" || m.keep(1, "second") != "first" {
+		t.Error("what was made first is not kept")
+	}
+	for i := range 2 * memoSize {
+		m.keep(i, "")
+	}
+	if len(m.known) != memoSize || len(m.order) != memoSize {
+		t.Errorf("%d and %d results are kept, want %d", len(m.known), len(m.order), memoSize)
+	}
+}
