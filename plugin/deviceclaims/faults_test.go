@@ -1,0 +1,436 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceclaims
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-scheduler/berth/internal/ledger"
+)
+
+// fault is what happens to the nth call to the API server, and to those after it
+// in the case of a kill.
+type fault struct {
+	name string
+	// before refuses the call; after loses the answer of one that was carried out.
+	before, after error
+	// cancel ends the context of the pods' binding cycles, as preemption does.
+	cancel bool
+	// outage is how many calls after it are lost too.
+	outage int
+	// kill ends the scheduler with the call.
+	kill bool
+}
+
+var (
+	errInternal = apierrors.NewInternalError(errors.New("tested"))
+	errDenied   = apierrors.NewForbidden(claimsResource.GroupResource(), "claim", errors.New("tested"))
+	errOvertake = apierrors.NewConflict(claimsResource.GroupResource(), "claim", errors.New("tested"))
+)
+
+var faults = []fault{
+	{name: "fails", before: errInternal},
+	{name: "is forbidden", before: errDenied},
+	{name: "conflicts", before: errOvertake},
+	{name: "is lost", before: errLost},
+	{name: "loses its answer", after: errLost},
+	{name: "is the first of an outage", before: errLost, outage: 2},
+	{name: "is the first of an outage, with effect", after: errLost, outage: 2},
+	{name: "times out with effect", after: context.DeadlineExceeded},
+	{name: "is cancelled", before: context.Canceled, cancel: true},
+	{name: "is cancelled too late", after: context.Canceled, cancel: true},
+	{name: "is the last of a scheduler that dies", before: errLost, kill: true},
+	{name: "is the last of a scheduler that dies, with effect", after: errLost, kill: true},
+}
+
+// A story is some pods on their way to their nodes. It is told again and again,
+// each time with another call going wrong.
+type story struct {
+	name    string
+	objects func() []runtime.Object
+	pods    func() []*v1.Pod
+	// doomed pods can never be placed; they are deleted after some attempts, and
+	// Kubernetes' resourceclaim controller releases what they leave behind.
+	doomed []types.UID
+	// meddle is what others do between Reserve and PreBind of the first round.
+	meddle func(t *testing.T, s *server)
+}
+
+var stories = []story{
+	{
+		name: "three pods, one claim shared",
+		objects: func() []runtime.Object {
+			return []runtime.Object{makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeClaim("own"), makeClaim("shared")}
+		},
+		pods: func() []*v1.Pod {
+			return []*v1.Pod{makePod("both", "own", "shared"), makePod("sharer", "shared"), makePod("sharer-too", "shared")}
+		},
+	},
+	{
+		name: "a claim changes under the scheduler's feet, half of the work is undone",
+		objects: func() []runtime.Object {
+			return []runtime.Object{makeClass(), makeSlice("n1", "gpu-0", "gpu-1", "gpu-2"), makeClaim("a"), makeClaim("b"), makeClaim("c")}
+		},
+		pods: func() []*v1.Pod { return []*v1.Pod{makePod("first", "a", "b"), makePod("second", "b", "c")} },
+		meddle: func(t *testing.T, s *server) {
+			s.change(t, "a", func(c *resourceapi.ResourceClaim) { c.Labels = map[string]string{"edited": "yes"} })
+			s.remove(t, "c")
+			again := makeClaim("c")
+			again.UID = "c-again"
+			s.add(t, again)
+		},
+	},
+	{
+		name: "what a pod gives up is for another one",
+		objects: func() []runtime.Object {
+			return []runtime.Object{makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeClaim("a"), makeClaim("b"), makeClaim("c"), makeClaim("d")}
+		},
+		pods:   func() []*v1.Pod { return []*v1.Pod{makePod("doomed", "a", "b"), makePod("next", "c", "d")} },
+		doomed: []types.UID{"doomed"},
+		meddle: func(t *testing.T, s *server) { s.remove(t, "b") },
+	},
+	{
+		name: "allocations on different nodes are given up",
+		objects: func() []runtime.Object {
+			return []runtime.Object{
+				makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeSlice("n2", "gpu-0", "gpu-1"),
+				allocated(makeClaim("here"), "n1", "gpu-0"), allocated(makeClaim("there"), "n2", "gpu-1"),
+			}
+		},
+		pods: func() []*v1.Pod { return []*v1.Pod{makePod("torn", "here", "there")} },
+	},
+}
+
+// Whatever call goes wrong, and in whatever way: no device is ever in two claims,
+// nothing is reserved for a pod that is gone, and once the fault is over every pod
+// is placed, every claim can be used, and nothing is left in the ledger.
+func TestEveryCallCanGoWrong(t *testing.T) {
+	for _, story := range stories {
+		t.Run(story.name, func(t *testing.T) {
+			for _, fault := range faults {
+				t.Run(fault.name, func(t *testing.T) {
+					t.Parallel()
+					calls := 0
+					for n := 1; n == 1 || calls >= n-1; n++ {
+						for _, heldBack := range informersAt(n) {
+							c := newCluster(t, story.objects()...)
+							calls = c.tell(story, fault, n, heldBack)
+							c.kill()
+							if t.Failed() {
+								t.Fatalf("call %d, informers held back: %v", n, heldBack)
+							}
+						}
+					}
+					if calls == 0 {
+						t.Fatal("the story makes no call")
+					}
+				})
+			}
+		})
+	}
+}
+
+// informersAt says whether informers are held back when call n goes wrong: both in
+// turn if BERTH_LONG is set, otherwise the one or the other.
+func informersAt(n int) []bool {
+	if os.Getenv("BERTH_LONG") != "" {
+		return []bool{false, true}
+	}
+	return []bool{n%2 == 0}
+}
+
+// tell lets the pods of the story run while call n goes wrong, and returns how
+// many calls there were.
+func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
+	c.t.Helper()
+	pods := story.pods()
+	for _, pod := range pods {
+		if _, err := c.client.CoreV1().Pods(namespace).Create(c.ctx, pod, metav1.CreateOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.server.holdBack(heldBack)
+	calls := c.breakCall(fault, n)
+
+	bound := map[types.UID]bool{}
+	for round := 0; len(bound) < len(pods); round++ {
+		if round > 40 {
+			c.t.Errorf("pods that are never placed: %d of %d are", len(bound), len(pods))
+			return calls.count()
+		}
+		c.round(pods, bound, func() {
+			if round == 0 && story.meddle != nil {
+				story.meddle(c.t, c.server)
+			}
+		}, calls)
+		c.checkObjects(pods)
+		if calls.dead() {
+			c.restart()
+			calls.revive()
+		}
+		if round == 3 {
+			c.server.holdBack(false)
+			pods = c.deleteDoomed(pods, story.doomed)
+		}
+		if round > 3 || !heldBack && round%2 == 1 { // at first there is no time to settle
+			c.waitForInformers()
+		}
+	}
+	c.server.holdBack(false)
+	c.wantSettled()
+	total := calls.count()
+	c.server.faults(nil, nil)
+	c.checkAfterwards(pods)
+	return total
+}
+
+// round tries to place each pod that is not bound: all are reserved before the
+// first is committed, as happens when binding is slow.
+func (c *cluster) round(pods []*v1.Pod, bound map[types.UID]bool, afterReserve func(), calls *calls) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	calls.cancels(cancel)
+	var reserved []*attempt
+	for _, pod := range pods {
+		if bound[pod.UID] {
+			continue
+		}
+		if a := c.tryReserve(pod); a != nil {
+			reserved = append(reserved, a)
+		}
+	}
+	afterReserve()
+	for _, a := range reserved {
+		if status := a.plugin.PreBind(ctx, a.state, a.pod, a.node.Name); status.IsSuccess() && !calls.dead() {
+			bound[a.pod.UID] = true
+			continue
+		}
+		a.unreserve()
+	}
+}
+
+// tryReserve runs the scheduling cycle of a pod over all nodes, nil when it fails.
+func (c *cluster) tryReserve(pod *v1.Pod) *attempt {
+	var a *attempt
+	for _, node := range []string{"n1", "n2"} {
+		var state *cycleState
+		if a != nil {
+			state = a.state
+		}
+		next := &attempt{c: c, plugin: c.plugin, pod: pod, node: makeNode(node), state: state}
+		if state == nil {
+			next.state = &cycleState{}
+			if _, status := c.plugin.PreFilter(c.ctx, next.state, pod, allNodes()); !status.IsSuccess() {
+				return nil
+			}
+		}
+		a = next
+		if !c.plugin.Filter(c.ctx, a.state, pod, nodeInfo{node: a.node}).IsSuccess() {
+			continue
+		}
+		if c.plugin.Reserve(c.ctx, a.state, pod, node).IsSuccess() {
+			return a
+		}
+		a.unreserve()
+		return nil
+	}
+	c.plugin.PostFilter(c.ctx, a.state, pod, nil)
+	return nil
+}
+
+// waitForInformers is what the pause before a pod's next attempt is good for.
+func (c *cluster) waitForInformers() {
+	c.t.Helper()
+	eventually(c.t, "the informer shows all claims and no write is in doubt", func() bool {
+		if c.plugin.ledger.Count()[ledger.Doubtful] > 0 {
+			return false
+		}
+		for _, claim := range c.server.all(c.t) {
+			if seen := c.plugin.devices.Stored(namespace, claim.Name); seen == nil || seen.ResourceVersion != claim.ResourceVersion {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// deleteDoomed deletes the pods that can never be placed and returns the others.
+func (c *cluster) deleteDoomed(pods []*v1.Pod, doomed []types.UID) []*v1.Pod {
+	c.t.Helper()
+	for _, claim := range c.server.all(c.t) {
+		if !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return slices.Contains(doomed, r.UID) }) {
+			continue
+		}
+		c.server.change(c.t, claim.Name, deallocate) // no doomed pod shares a claim
+	}
+	return slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return slices.Contains(doomed, pod.UID) })
+}
+
+// restart is a scheduler that starts after another one has died.
+func (c *cluster) restart() {
+	c.kill()
+	c.server.holdBack(false)
+	c.startScheduler()
+}
+
+// checkObjects reads the API objects, and nothing else, for what may never be.
+func (c *cluster) checkObjects(pods []*v1.Pod) {
+	c.t.Helper()
+	alive := map[types.UID]bool{}
+	for _, pod := range pods {
+		alive[pod.UID] = true
+	}
+	holder := map[string]string{}
+	for _, claim := range c.server.all(c.t) {
+		if claim.Status.Allocation == nil {
+			if len(claim.Status.ReservedFor) > 0 {
+				c.t.Errorf("claim %s is reserved and not allocated", claim.Name)
+			}
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			device := result.Pool + "/" + result.Device
+			if other, ok := holder[device]; ok {
+				c.t.Errorf("device %s is in the claims %s and %s", device, other, claim.Name)
+			}
+			holder[device] = claim.Name
+		}
+		for _, user := range claim.Status.ReservedFor {
+			if !alive[user.UID] {
+				c.t.Errorf("claim %s is reserved for %s, which is gone", claim.Name, user.Name)
+			}
+		}
+	}
+}
+
+// checkAfterwards lets all pods end, and Kubernetes' resourceclaim controller
+// release what was theirs: then every claim can be used again, by new pods.
+func (c *cluster) checkAfterwards(pods []*v1.Pod) {
+	c.t.Helper()
+	for _, claim := range c.server.all(c.t) {
+		c.server.change(c.t, claim.Name, func(claim *resourceapi.ResourceClaim) {
+			claim.Status.ReservedFor = nil
+			claim.Status.Allocation = nil
+		})
+	}
+	c.waitForInformers()
+	for _, pod := range pods {
+		next := pod.DeepCopy()
+		next.Name, next.UID = pod.Name+"-next", pod.UID+"-next"
+		if !c.placeEventually(next) {
+			c.t.Errorf("the claims of pod %s cannot be used any more", pod.Name)
+		}
+	}
+}
+
+// placeEventually tries a pod several times, with pauses.
+func (c *cluster) placeEventually(pod *v1.Pod) bool {
+	c.t.Helper()
+	for range 10 {
+		if a := c.tryReserve(pod); a != nil {
+			if a.preBind().IsSuccess() {
+				return true
+			}
+			a.unreserve()
+		}
+		c.waitForInformers()
+	}
+	return false
+}
+
+// calls counts the calls to the API server and lets one of them go wrong.
+type calls struct {
+	mutex  sync.Mutex
+	n      int
+	fault  fault
+	at     int
+	outage int
+	killed bool
+	cancel context.CancelFunc
+}
+
+// breakCall lets call n go wrong.
+func (c *cluster) breakCall(fault fault, n int) *calls {
+	s := &calls{fault: fault, at: n}
+	c.server.faults(s.before, s.after)
+	return s
+}
+
+func (s *calls) before(_, _ string) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.killed {
+		return errLost
+	}
+	if s.outage > 0 {
+		s.outage--
+		return errLost
+	}
+	s.n++
+	if s.at > 0 && s.n == s.at && s.fault.before != nil {
+		return s.strike(s.fault.before)
+	}
+	return nil
+}
+
+func (s *calls) after(_, _ string) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.killed {
+		return errLost
+	}
+	// Calls of the commits of one pod overlap; the answer that is lost is the one
+	// that comes when the nth call has been made.
+	if s.at > 0 && s.n >= s.at && s.fault.after != nil {
+		return s.strike(s.fault.after)
+	}
+	return nil
+}
+
+func (s *calls) strike(err error) error {
+	s.at = 0
+	if s.fault.cancel {
+		s.cancel()
+	}
+	s.killed = s.fault.kill
+	s.outage = s.fault.outage
+	return err
+}
+
+func (s *calls) cancels(cancel context.CancelFunc) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.cancel = cancel
+}
+
+func (s *calls) dead() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.killed
+}
+
+func (s *calls) revive() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.killed = false
+}
+
+func (s *calls) count() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.n
+}

@@ -1,0 +1,146 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceclaims
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/device"
+	"github.com/berth-scheduler/berth/internal/live"
+	"github.com/berth-scheduler/berth/reason"
+)
+
+// Filter solves the pod's Problem on one node. Whatever is wrong with the data
+// of that node concerns that node only.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	t, err := readTrial(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if t == nil {
+		return nil
+	}
+	c := t.cycle
+	if rejection := c.refuseExtended(node); rejection != nil {
+		return p.refuse(rejection)
+	}
+	chosen, rejection, err := p.solve(t, pod, node.Node())
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if rejection == nil && t.evicted.Len() > 0 {
+		return nil // nobody is evicted yet, so this is no plan
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if rejection == nil {
+		c.choices[node.Node().Name] = chosen
+		return nil
+	}
+	if slices.ContainsFunc(rejection.All(), func(r *reason.Rejection) bool { return r.Code == reason.ClaimElsewhere }) {
+		c.noteElsewhere(node.Node())
+	}
+	return p.refuse(rejection)
+}
+
+// solve looks for a plan that avoids the devices on which the pod has failed
+// lately, and then for any.
+func (p *Plugin) solve(t *trial, pod *v1.Pod, node *v1.Node) (*choice, *reason.Rejection, error) {
+	change := live.Change{Gone: t.freedBy()}
+	if len(t.avoid) > 0 {
+		avoiding := change
+		avoiding.Extra = t.avoid
+		plan, rejection, err := p.solveOn(t.cycle, pod, node, avoiding)
+		if err != nil || rejection == nil {
+			return &choice{plan: plan}, nil, err
+		}
+	}
+	plan, rejection, err := p.solveOn(t.cycle, pod, node, change)
+	return &choice{plan: plan, lastResort: len(t.avoid) > 0}, rejection, err
+}
+
+func (p *Plugin) solveOn(c *cycle, pod *v1.Pod, node *v1.Node, change live.Change) (device.Plan, *reason.Rejection, error) {
+	view, err := c.look(node, change)
+	if err != nil {
+		return device.Plan{}, nil, err
+	}
+	start := p.clock.Now()
+	plan, rejection := c.problem.Solve(view)
+	observeSolve(p.clock.Since(start), plan, rejection)
+	p.warn(c, pod, plan.Warnings())
+	return plan, rejection, nil
+}
+
+// noteElsewhere remembers which claims a node cannot use. The engine stops at the
+// first of them; PostFilter wants them all.
+func (c *cycle) noteElsewhere(node *v1.Node) {
+	var key strings.Builder
+	var claims []podClaim
+	for _, claim := range c.claims {
+		if claim.pinned != nil && !claim.pinned.Match(node) {
+			key.WriteString(claim.seen.Name + "/")
+			claims = append(claims, claim)
+		}
+	}
+	c.elsewhere[key.String()] = claims
+}
+
+// Explain returns every fact about why the pod does not fit on a node, nil when
+// it does. The state must be one that PreFilter accepted for the pod.
+func (p *Plugin) Explain(_ context.Context, state fwk.CycleState, node fwk.NodeInfo) *reason.Rejection {
+	c, err := readCycle(state)
+	if err != nil || c == nil {
+		return nil
+	}
+	view, err := c.look(node.Node(), live.Change{})
+	if err != nil {
+		return nil
+	}
+	rejection := c.problem.Explain(view)
+	if extended := c.refuseExtended(node); extended != nil {
+		if rejection != nil {
+			extended.Also = rejection.All()
+		}
+		return extended
+	}
+	return rejection
+}
+
+// refuse makes the status of a rejection and counts it. Preemption may follow
+// only where pods that end give back what was missing.
+func (p *Plugin) refuse(rejection *reason.Rejection) *fwk.Status {
+	for _, one := range rejection.All() {
+		rejections.WithLabelValues(string(one.Code)).Inc()
+	}
+	if rejection.Evictable() {
+		return fwk.NewStatus(fwk.Unschedulable).WithError(rejection)
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(rejection)
+}
+
+// warn tells the pod about selectors that failed on devices, once each in a
+// cycle, although the pod may well be placed on other devices.
+func (p *Plugin) warn(c *cycle, pod *v1.Pod, warnings []device.Warning) {
+	for _, w := range warnings {
+		c.mutex.Lock()
+		known := c.warned.Has(w.Expression + "\n" + w.Error)
+		c.warned.Insert(w.Expression + "\n" + w.Error)
+		c.mutex.Unlock()
+		recorder := p.handle.EventRecorder()
+		switch {
+		case recorder == nil || known:
+		case w.Expression == "":
+			recorder.Eventf(pod, nil, v1.EventTypeWarning, "DeviceCapacityFailed", "Scheduling",
+				"what would be consumed of device %s, which is left out, cannot be computed: %s", w.Device, w.Error)
+		default:
+			recorder.Eventf(pod, nil, v1.EventTypeWarning, "DeviceSelectorFailed", "Scheduling",
+				"selector %q failed on device %s, which is left out: %s", w.Expression, w.Device, w.Error)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceclaims
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// server gives the fake clientset what it lacks: resource versions, conflicts,
+// the status subresource, and faults.
+type server struct {
+	tracker clienttesting.ObjectTracker
+	mutex   sync.Mutex
+	version int
+	// before is called for each request for claims and may refuse it; after is
+	// called when the request was carried out and may lose the answer.
+	before, after func(verb, subresource string) error
+	// released is closed when events of claims are no longer held back, nil when
+	// they are not.
+	released chan struct{}
+}
+
+var claimsResource = resourceapi.SchemeGroupVersion.WithResource("resourceclaims")
+
+func newServer(client *fake.Clientset, tracker clienttesting.ObjectTracker) *server {
+	s := &server{tracker: tracker, version: 1000}
+	client.PrependWatchReactor("resourceclaims", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		from, err := s.tracker.Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, s.watch(from), nil
+	})
+	client.PrependReactor("*", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		verb, subresource := action.GetVerb(), action.GetSubresource()
+		if verb != "get" && verb != "update" {
+			return false, nil, nil
+		}
+		if err := s.fault(verb, subresource, true); err != nil {
+			return true, nil, err
+		}
+		var claim *resourceapi.ResourceClaim
+		var err error
+		if verb == "get" {
+			claim, err = s.get(action.(clienttesting.GetAction).GetName())
+		} else {
+			claim, err = s.update(action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim), subresource)
+		}
+		if lost := s.fault(verb, subresource, false); err == nil && lost != nil {
+			return true, nil, lost
+		}
+		if err != nil {
+			return true, nil, err
+		}
+		return true, claim, nil
+	})
+	return s
+}
+
+func (s *server) fault(verb, subresource string, before bool) error {
+	s.mutex.Lock()
+	hook := s.after
+	if before {
+		hook = s.before
+	}
+	s.mutex.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(verb, subresource)
+}
+
+func (s *server) faults(before, after func(verb, subresource string) error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.before, s.after = before, after
+}
+
+func (s *server) get(name string) (*resourceapi.ResourceClaim, error) {
+	obj, err := s.tracker.Get(claimsResource, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*resourceapi.ResourceClaim).DeepCopy(), nil
+}
+
+func (s *server) update(claim *resourceapi.ResourceClaim, subresource string) (*resourceapi.ResourceClaim, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	current, err := s.get(claim.Name)
+	if err != nil {
+		return nil, err
+	}
+	if claim.ResourceVersion != current.ResourceVersion || claim.UID != current.UID {
+		return nil, apierrors.NewConflict(claimsResource.GroupResource(), claim.Name, nil)
+	}
+	updated := claim.DeepCopy()
+	if subresource == "status" {
+		updated = current.DeepCopy()
+		updated.Status = *claim.Status.DeepCopy()
+	} else {
+		updated.Status = *current.Status.DeepCopy()
+	}
+	s.version++
+	updated.ResourceVersion = strconv.Itoa(s.version)
+	if err := s.tracker.Update(claimsResource, updated, namespace); err != nil {
+		return nil, err
+	}
+	return updated.DeepCopy(), nil
+}
+
+func (s *server) all(t *testing.T) []resourceapi.ResourceClaim {
+	t.Helper()
+	list, err := s.tracker.List(claimsResource, resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"), namespace)
+	if err != nil {
+		t.Fatalf("list claims: %v", err)
+	}
+	return list.(*resourceapi.ResourceClaimList).Items
+}
+
+// holdBack keeps what happens to claims from the informers, or lets them have it.
+func (s *server) holdBack(held bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if held == (s.released != nil) {
+		return
+	}
+	if held {
+		s.released = make(chan struct{})
+		return
+	}
+	close(s.released)
+	s.released = nil
+}
+
+// watch hands on the events of another watch, except while they are held back.
+func (s *server) watch(from watch.Interface) watch.Interface {
+	events := make(chan watch.Event)
+	to := watch.NewProxyWatcher(events)
+	go func() {
+		defer close(events)
+		defer from.Stop()
+		for {
+			select {
+			case event, ok := <-from.ResultChan():
+				if !ok {
+					return
+				}
+				s.mutex.Lock()
+				released := s.released
+				s.mutex.Unlock()
+				if released != nil {
+					select {
+					case <-released:
+					case <-to.StopChan():
+						return
+					}
+				}
+				select {
+				case events <- event:
+				case <-to.StopChan():
+					return
+				}
+			case <-to.StopChan():
+				return
+			}
+		}
+	}()
+	return to
+}
+
+// change lets somebody else change a claim.
+func (s *server) change(t *testing.T, name string, change func(*resourceapi.ResourceClaim)) {
+	t.Helper()
+	for _, subresource := range []string{"", "status"} {
+		claim, err := s.get(name)
+		if err == nil {
+			change(claim)
+			_, err = s.update(claim, subresource)
+		}
+		if err != nil {
+			t.Fatalf("change claim %s: %v", name, err)
+		}
+	}
+}
+
+func (s *server) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := s.tracker.Delete(claimsResource, namespace, name); err != nil {
+		t.Fatalf("delete claim %s: %v", name, err)
+	}
+}
+
+func (s *server) add(t *testing.T, claim *resourceapi.ResourceClaim) {
+	t.Helper()
+	s.mutex.Lock()
+	s.version++
+	claim.ResourceVersion = strconv.Itoa(s.version)
+	s.mutex.Unlock()
+	if err := s.tracker.Create(claimsResource, claim, namespace); err != nil {
+		t.Fatalf("create claim %s: %v", claim.Name, err)
+	}
+}
