@@ -1,0 +1,71 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volumeclaims
+
+import (
+	"errors"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// The API server has no event for a write that turns out not to have been made.
+func TestPodsAreWokenWhenADoubtIsSettled(t *testing.T) {
+	p, rival, bound := pod("p", "data"), pod("rival", "other"), pod("bound", "other")
+	bound.Spec.NodeName = "n2"
+	c := newCluster(t, nil, volumeOn("pv", local, "n1"), claim("data", local), claim("other", local), claim("elsewhere", csi),
+		p, rival, bound, pod("indifferent", "elsewhere"))
+	a := c.mustSchedule(p, "n1")
+	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) { return nil, errLost })
+	c.failReads(errLost)
+	if err := c.result(a.preBind()); !errors.Is(err, errLost) {
+		t.Fatalf("PreBind returned %v, want the lost connection", err)
+	}
+	a.unreserve()
+	c.mustWait(rival, "n1")
+
+	c.failReads(nil)
+	c.wantWoken("rival")
+	c.mustSchedule(rival, "n1")
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for _, name := range c.woken {
+		if name == "bound" || name == "indifferent" {
+			t.Errorf("pod %s was woken, which waits for no volume of the class", name)
+		}
+	}
+}
+
+// Storage that a pod gives back before it was provisioned is free for others at
+// once, and they hear of it.
+func TestPodsAreWokenWhenCapacityIsGivenBack(t *testing.T) {
+	p, rival := pod("p", "data"), pod("rival", "other")
+	c := newCluster(t, nil, tracking(), capacityOn("n1", "1Gi"), claim("data", csi), claim("other", csi), p, rival)
+	a := c.mustSchedule(p, "n1")
+	c.mustWait(rival, "n1")
+	a.unreserve()
+	c.wantWoken("rival")
+	c.mustSchedule(rival, "n1")
+}
+
+func TestCapacityIsNotSummedUpIfEachClaimCounts(t *testing.T) {
+	p, rival := pod("p", "data"), pod("rival", "other")
+	c := newCluster(t, raw(`capacityCheck: Each`), tracking(), capacityOn("n1", "1Gi"), claim("data", csi), claim("other", csi), p, rival)
+	c.mustSchedule(p, "n1")
+	c.mustSchedule(rival, "n1")
+}
+
+func TestPodThatWaitsToBeResizedIsLeftAlone(t *testing.T) {
+	p := pod("p", "missing")
+	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred}}
+	c := newCluster(t, nil, p)
+	if _, status := c.schedule(p, "n1"); status.IsSkip() {
+		t.Error("a pod was skipped although pods do not wait to be resized")
+	}
+	c.plugin.deferredResize = true
+	if _, status := c.schedule(p, "n1"); !status.IsSkip() {
+		t.Errorf("PreFilter returned %v, want Skip", status)
+	}
+}
