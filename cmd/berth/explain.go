@@ -1,0 +1,125 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-scheduler/berth/cmd/internal/explain"
+	"github.com/berth-scheduler/berth/cmd/internal/snapshot"
+)
+
+// Text that does not go to a terminal is this wide.
+const plainWidth = 100
+
+func newExplain(name string, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "Say why something is where it is, or why it is nowhere",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	output := "text"
+	pod := &cobra.Command{
+		Use:     "pod NAME",
+		Aliases: []string{"pods", "po"},
+		Short:   "Say where a pod is and what it holds, or what keeps it Pending",
+		Long: `Say where a pod is and what devices and volumes it holds, or what keeps it Pending.
+
+The pod is run through a scheduler's own plugins, here in this program, on a copy
+of the cluster's objects: every node is asked, and every "no" is explained. That
+takes the right to list nodes, pods, claims and what belongs to them in the whole
+cluster. Nothing is changed.`,
+		Example: fmt.Sprintf(`  # Why is this pod Pending?
+  %[1]s explain pod trainer-3 -n ml
+
+  # Every fact about every node, for programs
+  %[1]s explain pod trainer-3 -n ml -o json`, name),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("one pod is needed, %d arguments were given\nSee '%s --help' for usage", len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("unknown output format %q, allowed are: text, json", output)
+			}
+			report, err := explainPod(cmd.Context(), flags, args[0])
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				encoder := json.NewEncoder(streams.Out)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(report)
+			}
+			return report.WriteText(streams.Out, width(streams.Out))
+		},
+	}
+	pod.Flags().StringVarP(&output, "output", "o", output, "Output format: text or json")
+	cmd.AddCommand(pod)
+	return cmd
+}
+
+func explainPod(ctx context.Context, flags *genericclioptions.ConfigFlags, name string) (*explain.Report, error) {
+	name, err := podName(name)
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	// All kinds are listed at the same time, and the server has its own limits.
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of the kubeconfig: %w", err)
+	}
+	objects, err := snapshot.Take(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return explain.Pod(ctx, objects, namespace, name)
+}
+
+// podName accepts NAME and pod/NAME, as kubectl prints them.
+func podName(arg string) (string, error) {
+	kind, name, qualified := strings.Cut(arg, "/")
+	if !qualified {
+		return arg, nil
+	}
+	switch kind {
+	case "pod", "pods", "po":
+		return name, nil
+	}
+	return "", fmt.Errorf("%q is not a pod", arg)
+}
+
+func width(out io.Writer) int {
+	if file, ok := out.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return plainWidth
+}
