@@ -1,0 +1,221 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// patience is how long a test waits for what takes a moment at most.
+const patience = time.Minute
+
+func TestPodRunsAndIsDeleted(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
+	pods := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault)
+	create(t, cluster, pod("plain"))
+	eventually(t, "pod plain runs", func(ctx context.Context) (bool, error) {
+		pod, err := pods.Get(ctx, "plain", metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", err
+	})
+	if err := pods.Delete(t.Context(), "plain", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "pod plain is gone", func(ctx context.Context) (bool, error) {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		return err == nil && len(list.Items) == 0, err
+	})
+}
+
+func TestPodWithAnAnnotationSucceeds(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
+	limited := pod("limited")
+	limited.Annotations = map[string]string{"lab.berth.dev/succeed-after": "1s"}
+	create(t, cluster, limited)
+	eventually(t, "pod limited succeeds", func(ctx context.Context) (bool, error) {
+		pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, "limited", metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == corev1.PodSucceeded, err
+	})
+}
+
+// A scheduler that binds a pod without its claim must be found out: the pod
+// may not look as if all was well.
+func TestPodWithoutItsClaimDoesNotRun(t *testing.T) {
+	cluster := Start(t, Options{Profile: "gpus", Nodes: 1, Scheduler: None})
+	claimless := pod("claimless")
+	claimless.Spec.NodeName = "gpu-1"
+	name := "missing"
+	claimless.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
+	create(t, cluster, claimless)
+	eventually(t, "pod claimless is blocked", func(ctx context.Context) (bool, error) {
+		pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, "claimless", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == "lab.berth.dev/Blocked" {
+				return condition.Reason == "ClaimMissing" && pod.Status.Phase == corev1.PodPending, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+func TestVolumesAreProvisionedAndCapacityShrinksAndGrows(t *testing.T) {
+	cluster := Start(t, Options{Profile: "zones", Nodes: 1, Scheduler: Upstream})
+	core := cluster.Client.CoreV1()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new("zonal"),
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("400Gi")},
+			},
+		},
+	}
+	if _, err := core.PersistentVolumeClaims(metav1.NamespaceDefault).Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	user := pod("user")
+	user.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+	create(t, cluster, user)
+	eventually(t, "pod user runs", func(ctx context.Context) (bool, error) {
+		pod, err := core.Pods(metav1.NamespaceDefault).Get(ctx, "user", metav1.GetOptions{})
+		return err == nil && pod.Status.Phase == corev1.PodRunning, err
+	})
+	eventually(t, "capacity shrinks", func(ctx context.Context) (bool, error) { return zonalCapacity(ctx, cluster, "600Gi") })
+	if err := core.Pods(metav1.NamespaceDefault).Delete(t.Context(), "user", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := core.PersistentVolumeClaims(metav1.NamespaceDefault).Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "capacity grows again", func(ctx context.Context) (bool, error) { return zonalCapacity(ctx, cluster, "1000Gi") })
+}
+
+func zonalCapacity(ctx context.Context, cluster *Lab, want string) (bool, error) {
+	list, err := cluster.Client.StorageV1().CSIStorageCapacities(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, err
+	}
+	wanted := resource.MustParse(want)
+	for _, object := range list.Items {
+		if object.StorageClassName == "zonal" {
+			return object.Capacity.Cmp(wanted) == 0, nil
+		}
+	}
+	return false, nil
+}
+
+// The rules of the scheduler's own identity suffice for it, and a killed one
+// can be followed by the next.
+func TestSchedulerIsKilledAndStartedAgain(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: None})
+	first := cluster.StartScheduler(t)
+	running := func(name string) func(context.Context) (bool, error) {
+		return func(ctx context.Context) (bool, error) {
+			pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			return err == nil && pod.Status.Phase == corev1.PodRunning, err
+		}
+	}
+	create(t, cluster, pod("before"))
+	eventually(t, "pod before runs", running("before"))
+	first.Kill(t)
+	create(t, cluster, pod("after"))
+	cluster.StartScheduler(t)
+	eventually(t, "pod after runs", running("after"))
+}
+
+func TestInterruptLeavesNothing(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
+	if code := cluster.Interrupt(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	nothingIsLeft(t, cluster)
+}
+
+func TestKilledParentLeavesNothing(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
+	cluster.Kill(t)
+	nothingIsLeft(t, cluster)
+}
+
+func TestSecondInterruptLeavesNothing(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
+	cluster.process.signal(t, syscall.SIGINT)
+	cluster.process.signal(t, syscall.SIGINT)
+	<-cluster.process.ended
+	nothingIsLeft(t, cluster)
+}
+
+func TestDeadComponentEndsTheLab(t *testing.T) {
+	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
+	if err := syscall.Kill(cluster.Processes["etcd"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-cluster.process.ended
+	if code := cluster.process.command.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	nothingIsLeft(t, cluster)
+}
+
+func nothingIsLeft(t *testing.T, cluster *Lab) {
+	t.Helper()
+	eventually(t, "directory is gone", func(context.Context) (bool, error) {
+		_, err := os.Stat(cluster.Directory)
+		return os.IsNotExist(err), nil
+	})
+	for name, pid := range cluster.Processes {
+		eventually(t, name+" is gone", func(context.Context) (bool, error) { return gone(pid), nil })
+	}
+}
+
+// gone is also true for a process that has ended and that nobody has waited for.
+func gone(pid int) bool {
+	if err := syscall.Kill(pid, 0); err != nil {
+		return true
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "Z")
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "pause"}}},
+	}
+}
+
+func create(t *testing.T, cluster *Lab, pod *corev1.Pod) {
+	t.Helper()
+	if _, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, condition wait.ConditionWithContextFunc) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, condition); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
