@@ -129,9 +129,13 @@
 //     of its moment. Whoever reserves the plan checks it against the latest.
 //   - An in-tree provisioner reports no capacity, also where it is migrated: no
 //     driver publishes CSIStorageCapacity objects for its classes.
-//   - A capacity is held against the claims of its own class. If several classes
-//     share a pool, drivers report it to each, and draws by one are not seen by the
-//     others until then.
+//   - A capacity is held against the claims of its own class. A driver whose
+//     classes share a pool reports it once for each, and nothing in the objects
+//     says that they are the same storage; to guess it from equal numbers would
+//     refuse pods that fit. So what claims of one class draw is not held against
+//     those of another until the driver reports it. A pod that comes in between
+//     may be placed where its volume cannot be made; the provisioner then gives
+//     the claim back and the pod is tried again.
 //   - Only claims that have a volume, or a node, narrow the nodes, and only by the
 //     hostname label. That a class has local volumes on few nodes is found out by
 //     asking.

@@ -26,7 +26,8 @@ const DefaultSettle = 2 * time.Minute
 type Book struct {
 	clock clock.WithDelayedExecution
 
-	mutex  sync.Mutex
+	mutex sync.Mutex
+	// settle is less than zero until somebody has set it.
 	settle time.Duration
 	onFree []func()
 	// freed is set when less is drawn than before, until onFree has been told.
@@ -50,11 +51,12 @@ type entry struct {
 
 // New returns an empty Book.
 func New(c clock.WithDelayedExecution) *Book {
-	return &Book{clock: c, byClaim: map[types.UID]*entry{}, segments: map[string]*segment{}}
+	return &Book{clock: c, settle: -1, byClaim: map[types.UID]*entry{}, segments: map[string]*segment{}}
 }
 
-// SettleWithin sets how long a draw outlasts the binding of its claim. Of several
-// callers the most patient one counts; without any it is DefaultSettle.
+// SettleWithin sets how long a draw outlasts the binding of its claim; with zero
+// it ends there. Of several callers the most patient one counts; without any it
+// is DefaultSettle.
 func (b *Book) SettleWithin(d time.Duration) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -217,8 +219,12 @@ func (b *Book) startSettling(e *entry) {
 	}
 	e.settling = true
 	settle := b.settle
-	if settle == 0 {
+	switch {
+	case settle < 0:
 		settle = DefaultSettle
+	case settle == 0:
+		b.end(e)
+		return
 	}
 	e.timer = b.clock.AfterFunc(settle, func() {
 		b.on(e.draw.UID, func(now *entry) {

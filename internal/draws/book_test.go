@@ -184,6 +184,31 @@ func TestTheMostPatientSettlingTimeCounts(t *testing.T) {
 	want(t, b, pool, "")
 }
 
+// TestWithoutSettlingADrawEndsWhenItIsBound: with what the report shows of it.
+func TestWithoutSettlingADrawEndsWhenItIsBound(t *testing.T) {
+	b, clock := newBook()
+	b.SettleWithin(0)
+	told := false
+	b.OnFree(func() { told = true })
+	var d driver
+	pool := d.reports("10Gi")
+	mustReserve(t, b, "pod-1", pool, draw("a", "3Gi"))
+	mustReserve(t, b, "pod-2", pool, draw("b", "3Gi"))
+	pool = d.reports("7Gi")
+	want(t, b, pool, "b 3Gi")
+	told = false
+	b.Bound("a")
+	want(t, b, pool, "b 3Gi")
+	b.Bound("b")
+	want(t, b, pool, "")
+	if !told {
+		t.Error("nobody was told that less is drawn")
+	}
+	if clock.HasWaiters() || len(b.byClaim)+len(b.segments) != 0 {
+		t.Error("something is kept of draws that have ended")
+	}
+}
+
 // TestADeletedClaimSettles: its volume may have been made.
 func TestADeletedClaimSettles(t *testing.T) {
 	b, clock := newBook()

@@ -71,8 +71,9 @@ type Args struct {
 	// CapacityCheck is Sum by default.
 	CapacityCheck CapacityCheck `json:"capacityCheck,omitempty"`
 	// CapacitySettle is how long a claim that was bound still counts against the
-	// reported capacity if the driver does not report it anew. More than zero; nil
-	// means DefaultCapacitySettle.
+	// reported capacity if the driver does not report it anew. Zero means not at
+	// all, for drivers that report before they say that a volume is made; nil means
+	// DefaultCapacitySettle.
 	CapacitySettle *metav1.Duration `json:"capacitySettle,omitempty"`
 }
 
@@ -163,8 +164,8 @@ func (a *Args) validate() error {
 	if d := a.BindTimeout; d != nil && d.Duration < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("bindTimeout"), d.Duration.String(), "must not be negative"))
 	}
-	if d := a.CapacitySettle; d != nil && d.Duration <= 0 {
-		errs = append(errs, field.Invalid(field.NewPath("capacitySettle"), d.Duration.String(), "must be more than 0"))
+	if d := a.CapacitySettle; d != nil && d.Duration < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("capacitySettle"), d.Duration.String(), "must not be negative"))
 	}
 	if seconds := a.BindTimeoutSeconds; seconds != nil {
 		path := field.NewPath("bindTimeoutSeconds")

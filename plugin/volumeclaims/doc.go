@@ -25,7 +25,7 @@
 //
 //	bindTimeout: 10m        # how long a pod waits for its volumes
 //	capacityCheck: Sum      # or Each: every claim alone, for thin provisioning
-//	capacitySettle: 2m      # how long a bound claim counts against capacity that is not reported anew
+//	capacitySettle: 2m      # how long a bound claim counts against capacity that is not reported anew; 0s: not at all
 //	shape:                  # more score for nodes with more free storage
 //	- {utilization: 0, score: 10}
 //	- {utilization: 100, score: 0}
