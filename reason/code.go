@@ -78,6 +78,9 @@ const (
 	ExtendedResourceUnsupported Code = "ExtendedResourceUnsupported"
 	// DevicesShared: each request could be met alone, not all of them together.
 	DevicesShared Code = "DevicesShared"
+	// DevicesNominated: the devices are free, and left for a more important pod, or
+	// one that came first, which is nominated for the node. Object is that pod.
+	DevicesNominated Code = "DevicesNominated"
 	// ConstraintUnmet: enough devices are free, but no choice of them satisfies
 	// a constraint of the claim.
 	ConstraintUnmet Code = "ConstraintUnmet"
@@ -168,6 +171,7 @@ var entries = map[Code]entry{
 	DevicesUnsupported:          {DoesNotFit, "devices of the class need something that is not supported", false},
 	ExtendedResourceUnsupported: {DoesNotFit, "extended resources from a DeviceClass are not supported", false},
 	DevicesShared:               {DoesNotFit, "not enough free devices for all requests together", true},
+	DevicesNominated:            {DoesNotFit, "free devices are kept for a pod that is nominated for the node", true},
 	ConstraintUnmet:             {DoesNotFit, "free devices do not satisfy a constraint", true},
 	PoolIncomplete:              {CannotKnow, "a pool of devices is being updated by its driver", false},
 	PoolInvalid:                 {BrokenInput, "a pool of devices is invalid", false},

@@ -106,6 +106,9 @@ var sentences = map[Code]func(r *Rejection) string{
 		}
 		return r.requests() + " together want " + r.wantedDevices("more devices") + r.on() + r.had(", and %s can be had")
 	},
+	DevicesNominated: func(r *Rejection) string {
+		return "the free devices" + r.on() + " that " + r.claim() + " could have are kept for pod " + r.object() + ", which is nominated for " + r.place()
+	},
 	ConstraintUnmet: func(r *Rejection) string {
 		verb := " want "
 		if len(r.Facts.Requests) < 2 {

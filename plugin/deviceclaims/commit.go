@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -46,7 +47,8 @@ func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1
 // PreBind commits: it writes the allocations that Reserve planned and reserves
 // all claims for the pod, several claims at a time. Then it waits for the binding
 // conditions of the devices. When any of this fails the framework calls
-// Unreserve, which takes everything back.
+// Unreserve, which takes everything back. If the pod was nominated for another node,
+// the devices there are no longer left for it.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	c, err := readCycle(state)
 	if err != nil {
@@ -54,6 +56,9 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	if c == nil {
 		return nil
+	}
+	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
+		p.wakeWaiting(corev1helpers.PodPriority(pod))
 	}
 	if err := p.commitAll(ctx, pod, c.bindings); err != nil {
 		return fwk.AsStatus(err)

@@ -6,6 +6,7 @@ package deviceclaims
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -70,6 +71,16 @@ type choice struct {
 	once sync.Once
 	// lastResort: it takes devices on which the pod has failed lately.
 	lastResort bool
+	// beside: it leaves their devices to pods that are nominated for the node.
+	beside bool
+}
+
+// besideOthers marks a choice that may be nil.
+func (c *choice) besideOthers() *choice {
+	if c != nil {
+		c.beside = true
+	}
+	return c
 }
 
 func (c *choice) results() []resourceapi.AllocationResult {
@@ -77,17 +88,21 @@ func (c *choice) results() []resourceapi.AllocationResult {
 	return c.made
 }
 
-// trial is what the framework keeps of the cycle. Preemption tries a node without
-// some of its pods on copies of it.
+// trial is what the framework keeps of the cycle. It tries a node without some of
+// its pods, or with others that are nominated for it, on copies.
 type trial struct {
 	*cycle
 	// evicted are the pods with claims that are supposed to be gone.
 	evicted sets.Set[types.UID]
+	// nominated are pods with claims that are to find their devices on the node too.
+	nominated []*v1.Pod
 }
 
 // Clone returns a trial of the same cycle: copies of a CycleState ask about the
-// same pod and facts. Only who is evicted is each copy's own.
-func (t *trial) Clone() fwk.StateData { return &trial{cycle: t.cycle, evicted: t.evicted.Clone()} }
+// same pod and facts. Only who comes and goes is each copy's own.
+func (t *trial) Clone() fwk.StateData {
+	return &trial{cycle: t.cycle, evicted: t.evicted.Clone(), nominated: slices.Clone(t.nominated)}
+}
 
 // readTrial returns nil without an error when the pod has no claims.
 func readTrial(state fwk.CycleState) (*trial, error) {

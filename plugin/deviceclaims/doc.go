@@ -63,10 +63,17 @@
 // PreFilter, which leaves only the nodes that can reach the claims which the pod
 // shares with others.
 //
-// Devices are not kept for a pod that is nominated for a node: pods of lower
-// priority that wait may take what was freed for it, and are evicted in turn.
+// What was freed for a pod is kept for it. On the node that a pod is nominated for,
+// pods of no higher priority get a plan only if it leaves the nominated one its
+// devices, counting in those of pods that are ending; if need be they take other
+// devices than they would alone. While it is unknown who will make room, they wait;
+// a nominated pod whose claims the node could not even meet when empty is ignored. A
+// device that several nodes can reach is kept on the nominated node only, and the
+// in-tree plugin of another profile keeps nothing.
 //
-// PostFilter comes before preemption. If an allocation that only this pod could
+// PostFilter comes before preemption. A pod that will fit on its nominated node as
+// soon as the claims of ended pods there are freed, and claims in doubt are settled,
+// waits for that: nobody else is evicted. If an allocation that only this pod could
 // use keeps it from a node, that is given up instead, the first by name, so that
 // pods with the same claims agree and each attempt has one obstacle less.
 //

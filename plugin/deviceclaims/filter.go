@@ -17,7 +17,8 @@ import (
 )
 
 // Filter solves the pod's Problem on one node. Whatever is wrong with the data
-// of that node concerns that node only.
+// of that node concerns that node only. When pods are nominated for the node the
+// framework asks twice, with them and then without; the plan is the first one.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	t, err := readTrial(state)
 	if err != nil {
@@ -29,6 +30,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	c := t.cycle
 	if rejection := c.refuseExtended(node); rejection != nil {
 		return p.refuse(rejection)
+	}
+	if len(t.nominated) == 0 && t.evicted.Len() == 0 && c.choseBeside(node.Node().Name) {
+		return nil
 	}
 	chosen, rejection, err := p.solve(t, pod, node.Node())
 	if err != nil {
@@ -49,20 +53,36 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return p.refuse(rejection)
 }
 
-// solve looks for a plan that avoids the devices on which the pod has failed
-// lately, and then for any.
+// choseBeside says whether there is a plan for the node already that leaves their
+// devices to the pods that are nominated for it.
+func (c *cycle) choseBeside(node string) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	chosen, ok := c.choices[node]
+	return ok && chosen.beside
+}
+
 func (p *Plugin) solve(t *trial, pod *v1.Pod, node *v1.Node) (*choice, *reason.Rejection, error) {
-	change := live.Change{Gone: t.freedBy()}
-	if len(t.avoid) > 0 {
+	chosen, rejection, err := p.solveAfter(t.cycle, pod, node, live.Change{Gone: t.freed()})
+	if err != nil || rejection != nil || len(t.nominated) == 0 {
+		return chosen, rejection, err
+	}
+	return p.solveBeside(t, pod, node, chosen)
+}
+
+// solveAfter looks for a plan that avoids the devices on which the pod has failed
+// lately, and then for any.
+func (p *Plugin) solveAfter(c *cycle, pod *v1.Pod, node *v1.Node, change live.Change) (*choice, *reason.Rejection, error) {
+	if len(c.avoid) > 0 {
 		avoiding := change
-		avoiding.Extra = t.avoid
-		plan, rejection, err := p.solveOn(t.cycle, pod, node, avoiding)
+		avoiding.Extra = slices.Concat(change.Extra, c.avoid)
+		plan, rejection, err := p.solveOn(c, pod, node, avoiding)
 		if err != nil || rejection == nil {
 			return &choice{plan: plan}, nil, err
 		}
 	}
-	plan, rejection, err := p.solveOn(t.cycle, pod, node, change)
-	return &choice{plan: plan, lastResort: len(t.avoid) > 0}, rejection, err
+	plan, rejection, err := p.solveOn(c, pod, node, change)
+	return &choice{plan: plan, lastResort: len(c.avoid) > 0}, rejection, err
 }
 
 func (p *Plugin) solveOn(c *cycle, pod *v1.Pod, node *v1.Node, change live.Change) (device.Plan, *reason.Rejection, error) {
@@ -70,11 +90,16 @@ func (p *Plugin) solveOn(c *cycle, pod *v1.Pod, node *v1.Node, change live.Chang
 	if err != nil {
 		return device.Plan{}, nil, err
 	}
-	start := p.clock.Now()
-	plan, rejection := c.problem.Solve(view)
-	observeSolve(p.clock.Since(start), plan, rejection)
+	plan, rejection := p.search(c.problem, view)
 	p.warn(c, pod, plan.Warnings())
 	return plan, rejection, nil
+}
+
+func (p *Plugin) search(problem *device.Problem, view device.NodeView) (device.Plan, *reason.Rejection) {
+	start := p.clock.Now()
+	plan, rejection := problem.Solve(view)
+	observeSolve(p.clock.Since(start), plan, rejection)
+	return plan, rejection
 }
 
 // noteElsewhere remembers which claims a node cannot use. The engine stops at the

@@ -27,6 +27,7 @@ type sharedLister struct {
 	groups *groups
 }
 
+func (l sharedLister) NodeInfos() fwk.NodeInfoLister { return nodeLister{} }
 func (l sharedLister) PodGroups() fwk.PodGroupLister { return groupLister{l.groups} }
 
 type groupManager struct {

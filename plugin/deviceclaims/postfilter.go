@@ -17,20 +17,29 @@ import (
 	"github.com/berth-scheduler/berth/internal/ledger"
 )
 
-// PostFilter gives up one allocation whose devices have failed, or that kept the
-// pod from a node, provided that nobody else uses it or any other that kept the
-// pod from that node. It takes the first such claim by name: pods that need the same claims give up the
-// same one, and the next attempt has one pinned claim less.
+// PostFilter waits when the pod is nominated for a node where devices are about to
+// be freed for it. Otherwise it gives up one allocation whose devices have failed,
+// or that kept the pod from a node, provided that nobody else uses it or any other
+// that kept the pod from that node. It takes the first such claim by name: pods that
+// need the same claims give up the same one, and the next attempt has one pinned
+// claim less.
 //
-// After it has done so, the framework does not go on to preemption: nobody is
-// evicted for a pod whose situation has just changed.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// In both cases the framework does not go on to preemption: nobody is evicted for a
+// pod whose situation changes anyway.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c, err := readCycle(state)
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if c == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	coming, err := p.roomIsComing(c, pod, statuses)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if coming {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "devices on the nominated node are being freed")
 	}
 	claim, ok := p.dispensable(c)
 	if !ok {

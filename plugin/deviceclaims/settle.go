@@ -6,7 +6,11 @@ package deviceclaims
 import (
 	"context"
 	"errors"
+	"maps"
+	"math"
 
+	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/internal/ledger"
@@ -31,7 +35,7 @@ func (p *Plugin) settleLater(b *binding) {
 			err := p.settle(p.ctx, b)
 			if err == nil {
 				p.observeLedger()
-				p.wakeWaiting()
+				p.wakeWaiting(math.MaxInt32)
 				return
 			}
 			klog.FromContext(p.ctx).V(3).Info("It is still unknown what became of a write", "claim", klog.KObj(b.seen), "err", err)
@@ -39,16 +43,17 @@ func (p *Plugin) settleLater(b *binding) {
 	}()
 }
 
-// wakeWaiting lets the pods try again that may be waiting for the devices of a
-// claim that was in doubt. No event of the API tells them: where nothing was
-// written, nothing changes.
-func (p *Plugin) wakeWaiting() {
+// wakeWaiting lets pods up to a priority try again that may be waiting for devices
+// which nobody keeps from them any more: those of a claim that was in doubt, or that
+// were left for a pod which went elsewhere. No event of the API tells them.
+func (p *Plugin) wakeWaiting(priority int32) {
 	logger := klog.FromContext(p.ctx)
 	pods, err := p.devices.Waiting()
 	if err != nil {
 		logger.Error(err, "Cannot wake the pods that wait for devices")
 		return
 	}
+	maps.DeleteFunc(pods, func(_ string, pod *v1.Pod) bool { return corev1helpers.PodPriority(pod) > priority })
 	p.handle.Activate(logger, pods)
 }
 

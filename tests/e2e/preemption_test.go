@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -59,5 +60,31 @@ func TestPreemptionForDevices(t *testing.T) {
 	if getPod(ctx, t, client, "shares-too").DeletionTimestamp != nil {
 		t.Error("a pod was evicted whose device others use too")
 	}
+	checkInvariants(ctx, t, client)
+}
+
+// What was freed for a pod is kept for it: others of lower priority that wait for
+// devices too do not take it, and nobody is evicted twice over.
+func TestPreemptionAmongWaitingPods(t *testing.T) {
+	const devices, waiting, important = 8, 12, 3
+	ctx := t.Context()
+	cluster := lab.Start(t, lab.Options{Profile: "gpus", Nodes: 1})
+	client := cluster.Client
+	create(ctx, t, client, newPriority("low", 10), newPriority("high", 1000), newTemplate("one-gpu", gpus(1)))
+
+	var low, high []*v1.Pod
+	for i := range devices + waiting {
+		low = append(low, newPod(fmt.Sprintf("low-%02d", i), fromTemplate("one-gpu"), priority("low")))
+	}
+	for i := range important {
+		high = append(high, newPod(fmt.Sprintf("high-%d", i), fromTemplate("one-gpu"), priority("high")))
+	}
+	createAtOnce(ctx, t, client, low)
+	eventually(ctx, t, "low pods hold all devices and others wait", running(client, devices, waiting))
+	createAtOnce(ctx, t, client, high)
+	for _, pod := range high {
+		eventually(ctx, t, "pod "+pod.Name+" runs", podRuns(client, pod.Name))
+	}
+	eventually(ctx, t, "one low pod was evicted for each high one", running(client, devices, waiting))
 	checkInvariants(ctx, t, client)
 }

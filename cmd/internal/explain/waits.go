@@ -126,6 +126,8 @@ func change(r *reason.Rejection) string {
 			text += " on one " + f.Attribute
 		}
 		return text
+	case reason.DevicesNominated:
+		return "pod " + f.Object.String() + " to be placed"
 	case reason.ExtendedResourceUnsupported:
 		return "a node that has " + r.Request + " of its own"
 	case reason.PoolIncomplete:
