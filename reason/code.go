@@ -137,6 +137,9 @@ const (
 	// SelectedNodeGone: the claim is being provisioned for a node that does not
 	// exist.
 	SelectedNodeGone Code = "SelectedNodeGone"
+	// NodeRefused: the claim's provisioner has refused this node lately, and other
+	// nodes are tried first.
+	NodeRefused Code = "NodeRefused"
 )
 
 type entry struct {
@@ -194,6 +197,7 @@ var entries = map[Code]entry{
 	NotEnoughStorage:       {DoesNotFit, "not enough free storage", false},
 	SelectedNodeElsewhere:  {DoesNotFit, "PersistentVolumeClaim is being provisioned for another node", false},
 	SelectedNodeGone:       {CannotKnow, "PersistentVolumeClaim is pinned to a node that does not exist", false},
+	NodeRefused:            {CannotKnow, "the provisioner refused the node for a PersistentVolumeClaim", false},
 }
 
 // Kind returns the kind of the code. It panics on a code that is not in the

@@ -192,6 +192,9 @@ var sentences = map[Code]func(r *Rejection) string{
 	SelectedNodeGone: func(r *Rejection) string {
 		return r.claim() + " is pinned to a node that does not exist" + r.objectNode()
 	},
+	NodeRefused: func(r *Rejection) string {
+		return "the provisioner of " + r.claim() + " has refused " + r.place() + ", other nodes are tried first"
+	},
 }
 
 func (r *Rejection) claim() string {

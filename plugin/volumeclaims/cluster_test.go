@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -301,6 +302,14 @@ func (c *cluster) volumes() []v1.PersistentVolume {
 	return list.(*v1.PersistentVolumeList).Items
 }
 
+// addVolume adds the volume, and returns when the store has it.
+func (c *cluster) addVolume(pv *v1.PersistentVolume) {
+	c.t.Helper()
+	_, err := c.client.CoreV1().PersistentVolumes().Create(c.ctx, pv, metav1.CreateOptions{})
+	c.must(err)
+	c.eventually("the store to have the volume", func() bool { return c.plugin.stores.Volume(pv.Name) != nil })
+}
+
 // updateClaim and updateVolume are what somebody else does. They go past the
 // client, so that they can be used while a request of the plugin is answered.
 func (c *cluster) updateClaim(name string, change func(*v1.PersistentVolumeClaim)) {
@@ -414,6 +423,13 @@ func (h handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	for _, pod := range pods {
 		h.cluster.woken = append(h.cluster.woken, pod.Name)
 	}
+}
+
+// wokenPods are the names of the pods that the plugin asked to be tried again.
+func (c *cluster) wokenPods() []string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return slices.Clone(c.woken)
 }
 
 func (h handle) ClientSet() kubernetes.Interface                        { return h.client }

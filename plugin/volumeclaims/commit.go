@@ -69,6 +69,7 @@ func (p *Plugin) commit(ctx context.Context, pod *v1.Pod, nodeName string, s ste
 		logger.V(2).Info("Claim names its selected node", "claim", klog.KObj(d.plan))
 	}
 	if err := p.wait(ctx, pod, nodeName, s); err != nil {
+		p.noteRefusal(pod, s, err)
 		return err
 	}
 	logger.V(2).Info("All claims are bound")

@@ -18,10 +18,14 @@ import (
 // cycle. A pod without claims has none.
 type cycle struct {
 	problem *volume.Problem
+	// refusals are the nodes to leave out for now.
+	refusals []refusal
 
-	// mutex guards plans: Filter runs for many nodes at a time.
+	// mutex guards plans and avoided: Filter runs for many nodes at a time.
 	mutex sync.Mutex
 	plans map[string]volume.Plan
+	// avoided are the refusals that a node was left out for.
+	avoided []refusal
 
 	// steps are set by Reserve, for the one node that was chosen.
 	steps steps
@@ -56,6 +60,20 @@ func (c *cycle) keep(node string, plan volume.Plan) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.plans[node] = plan
+}
+
+func (c *cycle) avoid(one refusal) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.avoided = append(c.avoided, one)
+}
+
+func (c *cycle) takeAvoided() []refusal {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	avoided := c.avoided
+	c.avoided = nil
+	return avoided
 }
 
 func (c *cycle) plan(node string) (volume.Plan, bool) {

@@ -10,6 +10,8 @@
 //	PreFilter    View and Compile: what no node can cure is said at once, and
 //	             nodes that local volumes rule out are not looked at
 //	Filter       Solve, for each node; Explain says more of a "no"
+//	PostFilter   when nodes that a provisioner refused were left out and no other
+//	             is left: the pod is tried again on those
 //	PreScore,    how much of the storage concerned the plan uses, by the shapes
 //	Score        in the args
 //	Reserve      the chosen node's plan goes into the ledgers
@@ -102,6 +104,10 @@
 // VolumeTaken. The pod then goes back to the queue, unless it is gone. What was
 // written stays: the PersistentVolume controller completes or releases it, and
 // the next attempt of the pod starts from there.
+//
+// After ProvisioningRefused the pod is tried on other nodes first, for ten minutes
+// or until none is left. Then the node has another chance before any pod is evicted
+// elsewhere. The memory of it is that of the process.
 //
 // # Metrics
 //

@@ -33,7 +33,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if problem.Empty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(cycleKey, &cycle{problem: problem, plans: make(map[string]volume.Plan)})
+	state.Write(cycleKey, &cycle{problem: problem, refusals: p.refusals.of(pod), plans: make(map[string]volume.Plan)})
 	if nodes, narrowed := problem.Narrow(); narrowed {
 		return &fwk.PreFilterResult{NodeNames: sets.New(nodes...)}, nil
 	}
@@ -44,7 +44,8 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 // volumes of this one need.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter is Solve. The plan is kept for Reserve.
+// Filter is Solve. The plan is kept for Reserve. Nodes that a provisioner has
+// refused for a claim of the pod are left out as long as there are others.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := readCycle(state)
 	if err != nil {
@@ -55,6 +56,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, node
 	}
 	defer stageFind.observe(time.Now())
 	plan, rejection := c.problem.Solve(node.Node())
+	if rejection == nil {
+		rejection = c.heed(node.Node().Name, plan)
+	}
 	if rejection != nil {
 		scopeNode.count(rejection)
 		return refuse(rejection)

@@ -50,11 +50,7 @@ func (c *cluster) mustWait(pod *v1.Pod, node string) {
 
 func (c *cluster) wantWoken(name string) {
 	c.t.Helper()
-	c.eventually("pod "+name+" to be woken", func() bool {
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		return slices.Contains(c.woken, name)
-	})
+	c.eventually("pod "+name+" to be woken", func() bool { return slices.Contains(c.wokenPods(), name) })
 }
 
 func TestRestOfAHalfWrittenPlanIsHeldForTheRetry(t *testing.T) {
@@ -133,12 +129,10 @@ func TestHoldIsReplacedByTheNextReserve(t *testing.T) {
 	c.updateClaim("data-2", func(claim *v1.PersistentVolumeClaim) { claim.Spec.VolumeName = "pv-3" })
 	byHand := volumeOn("pv-3", local, "n1")
 	byHand.Spec.ClaimRef = &v1.ObjectReference{Namespace: "default", Name: "data-2", UID: "claim-data-2"}
-	_, err := c.client.CoreV1().PersistentVolumes().Create(c.ctx, byHand, metav1.CreateOptions{})
-	c.must(err)
+	c.addVolume(byHand)
 	c.bind("pv-3")
 	c.eventually("the store to show it", func() bool {
-		return fullyBound(c.plugin.stores.Claim("default", "data-2")) && fullyBound(c.plugin.stores.Claim("default", "data-1")) &&
-			c.plugin.stores.Volume("pv-3") != nil
+		return fullyBound(c.plugin.stores.Claim("default", "data-2")) && fullyBound(c.plugin.stores.Claim("default", "data-1"))
 	})
 	c.mustWait(rival, "n1")
 	c.mustSchedule(p, "n1")

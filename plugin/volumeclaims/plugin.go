@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/internal/gate"
 	"github.com/berth-scheduler/berth/internal/live"
@@ -31,6 +32,7 @@ type Plugin struct {
 	bindTimeout time.Duration
 	holdFor     time.Duration
 	holds       holds
+	refusals    *refusals
 	// freed has word when less is drawn from a capacity than before.
 	freed chan struct{}
 	// deferredResize: pods may pass that run already and wait to be resized.
@@ -43,6 +45,7 @@ type Plugin struct {
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
 	_ fwk.PreScorePlugin    = (*Plugin)(nil)
 	_ fwk.ScorePlugin       = (*Plugin)(nil)
 	_ fwk.ReservePlugin     = (*Plugin)(nil)
@@ -73,6 +76,7 @@ func New(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, er
 		freed:          make(chan struct{}, 1),
 		bindTimeout:    parsed.BindTimeout.Duration,
 		holdFor:        defaultHold,
+		refusals:       newRefusals(clock.RealClock{}),
 		deferredResize: gate.Enabled(gate.DeferredResize),
 		lifetime:       ctx,
 	}

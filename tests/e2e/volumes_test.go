@@ -268,15 +268,36 @@ func allowedTopologies(ctx context.Context, t *testing.T, client kubernetes.Inte
 }
 
 // The provisioner removes the selected node from the claim. What was reserved is
-// dropped, and once the node is no longer wanted the pod is placed elsewhere.
+// dropped, and the pod is placed elsewhere although it likes the node best. A pod
+// that has no other node is not given up: the provisioner is asked again.
 func provisionerThatRefusesANode(ctx context.Context, t *testing.T, client kubernetes.Interface) {
-	create(ctx, t, client, newVolumeClaim("data", "not-on-node-1", "1Gi"), newPod("pod", mounting("data")))
+	create(ctx, t, client, newVolumeClaim("data", "not-on-node-1", "1Gi"), newPod("pod", mounting("data"), preferringNode("node-1")))
 	eventually(ctx, t, "the pod runs", podRuns(client, "pod"))
 	if got := getPod(ctx, t, client, "pod").Spec.NodeName; got == "node-1" {
 		t.Error("the pod runs on the node that was refused")
 	}
 	create(ctx, t, client, newVolumeClaim("refused", "not-on-node-1", "1Gi"), newPod("stays", mounting("refused"), onNode("node-1")))
 	eventually(ctx, t, "the pod knows who refused", podWaits(client, "stays", "the provisioner refused the node"))
+	eventually(ctx, t, "the provisioner was asked again", func(ctx context.Context) (bool, string) {
+		refused := refusals(ctx, t, client, "refused")
+		return refused > 2, fmt.Sprintf("refused %d times", refused)
+	})
+}
+
+// refusals is how often the provisioner has said of the claim that it cannot.
+func refusals(ctx context.Context, t *testing.T, client kubernetes.Interface, claim string) int32 {
+	t.Helper()
+	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=PersistentVolumeClaim,reason=ProvisioningFailed,involvedObject.name=" + claim,
+	})
+	if err != nil {
+		t.Fatalf("list events of claim %s: %v", claim, err)
+	}
+	var refused int32
+	for _, event := range events.Items {
+		refused += event.Count
+	}
+	return refused
 }
 
 // The object says 10Gi, and nothing is left. A profile that does not sum up

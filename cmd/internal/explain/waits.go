@@ -162,6 +162,8 @@ func change(r *reason.Rejection) string {
 		return "free storage of class " + f.Class
 	case reason.SelectedNodeElsewhere, reason.SelectedNodeGone:
 		return "claim " + r.Claim.String() + " to be provisioned, or given back by its driver"
+	case reason.NodeRefused:
+		return "the provisioner of claim " + r.Claim.String() + " to be asked again"
 	case reason.SearchEnded:
 		return "any change that makes the search smaller"
 	}
