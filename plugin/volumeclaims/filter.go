@@ -25,6 +25,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	defer stageCompile.observe(time.Now())
+	p.seeking.begin(pod, p.stores.PendingPods)
 	problem, rejection := volume.Compile(pod, p.stores.View(), p.options)
 	if rejection != nil {
 		scopePod.count(rejection)

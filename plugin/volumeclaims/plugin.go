@@ -33,6 +33,7 @@ type Plugin struct {
 	holdFor     time.Duration
 	holds       holds
 	refusals    *refusals
+	seeking     seeking
 	// freed has word when less is drawn from a capacity than before.
 	freed chan struct{}
 	// deferredResize: pods may pass that run already and wait to be resized.

@@ -36,5 +36,6 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		return fwk.AsStatus(err)
 	}
 	c.steps = s
+	p.seeking.found(pod)
 	return nil
 }

@@ -34,7 +34,7 @@ func (p *Plugin) wakeOnFree(ctx context.Context) {
 			return
 		case <-p.freed:
 		}
-		p.activate(p.mayWaitForCapacity)
+		p.activate(func(pod *v1.Pod) bool { return p.seeking.has(pod) && p.mayWaitForCapacity(pod) })
 		if pause(ctx, wakeInterval) != nil {
 			return
 		}

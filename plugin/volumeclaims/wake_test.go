@@ -5,9 +5,12 @@ package volumeclaims
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -29,9 +32,7 @@ func TestPodsAreWokenWhenADoubtIsSettled(t *testing.T) {
 	c.failReads(nil)
 	c.wantWoken("rival")
 	c.mustSchedule(rival, "n1")
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	for _, name := range c.woken {
+	for _, name := range c.wokenPods() {
 		if name == "bound" || name == "indifferent" {
 			t.Errorf("pod %s was woken, which waits for no volume of the class", name)
 		}
@@ -48,6 +49,49 @@ func TestPodsAreWokenWhenCapacityIsGivenBack(t *testing.T) {
 	a.unreserve()
 	c.wantWoken("rival")
 	c.mustSchedule(rival, "n1")
+}
+
+// A pod that could not write its plan is tried again after its backoff: the
+// storage that it gives back wakes others and not the pod itself.
+func TestPodIsNotWokenByItsOwnStorage(t *testing.T) {
+	p, rival := pod("p", "data"), pod("rival", "other")
+	c := newCluster(t, nil, tracking(), capacityOn("n1", "1Gi"), claim("data", csi), claim("other", csi), p, rival)
+	a := c.mustSchedule(p, "n1")
+	c.mustWait(rival, "n1")
+	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) {
+		return nil, apierrors.NewForbidden(v1.Resource("persistentvolumeclaims"), "data", errors.New("no"))
+	})
+	if err := c.result(a.preBind()); !apierrors.IsForbidden(err) {
+		t.Fatalf("PreBind returned %v, want the refusal", err)
+	}
+	a.unreserve()
+	c.wantWoken("rival")
+	if slices.Contains(c.wokenPods(), "p") {
+		t.Error("the pod was woken by itself")
+	}
+
+	// Now it waits for the storage like anybody else.
+	c.patches(nil)
+	b := c.mustSchedule(rival, "n1")
+	c.mustWait(p, "n1")
+	b.unreserve()
+	c.wantWoken("p")
+}
+
+func TestPodsThatAreGoneAreForgotten(t *testing.T) {
+	var s seeking
+	var pending []*v1.Pod
+	for i := range 1000 {
+		p := pod(fmt.Sprint(i))
+		pending = []*v1.Pod{p}
+		s.begin(p, func() []*v1.Pod { return pending })
+	}
+	if n := s.pods.Len(); n > 100 {
+		t.Errorf("%d pods are remembered of 1 that is pending", n)
+	}
+	if !s.has(pending[0]) {
+		t.Error("the pod that is pending was forgotten")
+	}
 }
 
 func TestCapacityIsNotSummedUpIfEachClaimCounts(t *testing.T) {
