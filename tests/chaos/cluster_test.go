@@ -7,23 +7,21 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/tests/lab"
 )
 
 const (
 	namespace = "default"
 	// pods is how many it takes to use all local volumes, two each.
 	pods = 8
-	// patience bounds a failing test and says nothing of speed.
-	patience = 3 * time.Minute
 )
 
 // createPods creates the pods and their claims.
@@ -72,7 +70,7 @@ func releaseAll(ctx context.Context, t *testing.T, client kubernetes.Interface) 
 	if err := core.PersistentVolumeClaims(namespace).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 		t.Fatalf("delete all claims: %v", err)
 	}
-	eventually(ctx, t, "all volumes are free or gone", func(ctx context.Context) (bool, string) {
+	lab.Eventually(ctx, t, "all volumes are free or gone", func(ctx context.Context) (bool, string) {
 		claims, err := core.PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil || len(claims.Items) > 0 {
 			return false, fmt.Sprintf("claims are left (%v)", err)
@@ -93,44 +91,6 @@ func releaseAll(ctx context.Context, t *testing.T, client kubernetes.Interface) 
 		}
 		return free, fmt.Sprintf("%d volumes", len(volumes.Items))
 	})
-}
-
-// checkVolumes reads the API objects, and nothing else, for what may never be.
-func checkVolumes(ctx context.Context, t *testing.T, client kubernetes.Interface) {
-	t.Helper()
-	volumes, err := client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatalf("list PersistentVolumes: %v", err)
-	}
-	claims, err := client.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatalf("list PersistentVolumeClaims: %v", err)
-	}
-	volumeOf := map[types.UID]string{}
-	for _, volume := range volumes.Items {
-		ref := volume.Spec.ClaimRef
-		if ref == nil || ref.UID == "" {
-			continue
-		}
-		if other, taken := volumeOf[ref.UID]; taken {
-			t.Errorf("claim %s has the volumes %s and %s", ref.Name, other, volume.Name)
-		}
-		volumeOf[ref.UID] = volume.Name
-	}
-	claimOf := map[string]string{}
-	for _, claim := range claims.Items {
-		name := claim.Spec.VolumeName
-		if name == "" {
-			continue
-		}
-		if other, taken := claimOf[name]; taken {
-			t.Errorf("volume %s is that of the claims %s and %s", name, other, claim.Name)
-		}
-		claimOf[name] = claim.Name
-		if volumeOf[claim.UID] != name {
-			t.Errorf("claim %s is bound to volume %s, which does not name it", claim.Name, name)
-		}
-	}
 }
 
 // podsRun says whether all pods run.
@@ -169,21 +129,5 @@ func podsWithNode(client kubernetes.Interface, n int) func(context.Context) (boo
 			}
 		}
 		return placed >= n, fmt.Sprintf("%d have a node", placed)
-	}
-}
-
-// eventually waits until check says true, and fails with what it said last.
-func eventually(ctx context.Context, t *testing.T, what string, check func(context.Context) (bool, string)) {
-	t.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		done, seen := check(ctx)
-		if ctx.Err() == nil {
-			last = seen
-		}
-		return done, nil
-	})
-	if err != nil {
-		t.Fatalf("waiting until %s: %v; last seen: %s", what, err, last)
 	}
 }

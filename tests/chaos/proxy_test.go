@@ -7,18 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/berth-scheduler/berth/tests/lab"
 )
@@ -57,26 +50,14 @@ type proxy struct {
 
 func newProxy(t *testing.T, cluster *lab.Lab, resources ...string) *proxy {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfigs["berth-scheduler"])
-	if err != nil {
-		t.Fatalf("read the scheduler's kubeconfig: %v", err)
-	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &proxy{resources: resources}
-	forward := &httputil.ReverseProxy{
-		Transport:      transport,
-		FlushInterval:  -1, // watches
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ModifyResponse: p.holdWatch,
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.kubeconfig = cluster.StartProxy(t, lab.Proxy{Between: p.between, Answers: p.holdWatch})
+	t.Cleanup(func() { p.held.Store(false) })
+	return p
+}
+
+func (p *proxy) between(forward http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p.strikes(r) {
 		case fails:
 			http.Error(w, "tested", http.StatusInternalServerError)
@@ -88,23 +69,7 @@ func newProxy(t *testing.T, cluster *lab.Lab, resources ...string) *proxy {
 		default:
 			forward.ServeHTTP(w, r)
 		}
-	}))
-	t.Cleanup(func() {
-		p.held.Store(false)
-		server.CloseClientConnections()
-		server.Close()
 	})
-
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["proxy"] = &clientcmdapi.Cluster{Server: server.URL}
-	kubeconfig.AuthInfos["proxy"] = clientcmdapi.NewAuthInfo()
-	kubeconfig.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
-	kubeconfig.CurrentContext = "proxy"
-	p.kubeconfig = filepath.Join(t.TempDir(), "proxy.kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, p.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // strike sets the fault of every nth write from now on, none for no fault.

@@ -53,13 +53,13 @@ func TestVolumes(t *testing.T) {
 		scheduler := cluster.StartScheduler(t)
 		createPods(t.Context(), t, client)
 		for _, bound := range []int{1, 4, 7} {
-			eventually(t.Context(), t, fmt.Sprintf("%d pods have a node", bound), podsWithNode(client, bound))
+			lab.Eventually(t.Context(), t, fmt.Sprintf("%d pods have a node", bound), podsWithNode(client, bound))
 			scheduler.Kill(t)
-			checkVolumes(t.Context(), t, client)
+			lab.CheckVolumes(t.Context(), t, client)
 			scheduler = cluster.StartScheduler(t)
 		}
-		eventually(t.Context(), t, "all pods run", podsRun(client))
-		checkVolumes(t.Context(), t, client)
+		lab.Eventually(t.Context(), t, "all pods run", podsRun(client))
+		lab.CheckVolumes(t.Context(), t, client)
 		releaseAll(t.Context(), t, client)
 		placeAll(t.Context(), t, client)
 		releaseAll(t.Context(), t, client)
@@ -99,6 +99,6 @@ func (p *proxy) holdNowAndThen() (stop func()) {
 func placeAll(ctx context.Context, t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	createPods(ctx, t, client)
-	eventually(ctx, t, "all pods run", podsRun(client))
-	checkVolumes(ctx, t, client)
+	lab.Eventually(ctx, t, "all pods run", podsRun(client))
+	lab.CheckVolumes(ctx, t, client)
 }

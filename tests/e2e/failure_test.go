@@ -65,7 +65,7 @@ func TestClaimEditedBeforeCommit(t *testing.T) {
 	// The first write of either kind, of either claim, finds the claim changed
 	// under its feet.
 	var edits onceEach
-	proxy := newProxy(t, cluster, func(write request) {
+	kubeconfig := proxyWrites(t, cluster, func(write request) {
 		if write.resource != "resourceclaims" || !edits.first(write.name+"/"+write.subresource) {
 			return
 		}
@@ -74,7 +74,7 @@ func TestClaimEditedBeforeCommit(t *testing.T) {
 			t.Errorf("edit claim %s: %v", write.name, err)
 		}
 	})
-	cluster.StartScheduler(t, "--kubeconfig="+proxy.kubeconfig)
+	cluster.StartScheduler(t, "--kubeconfig="+kubeconfig)
 	create(ctx, t, client, newPod("pod", sharing("edited"), alsoSharing("edited-too")))
 
 	eventually(ctx, t, "the pod runs", podRuns(client, "pod"))

@@ -14,12 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-scheduler/berth/tests/lab"
 )
 
 // checkInvariants reads the API objects, and nothing else, and reports what may
 // never be: a device in two claims, a reservation for a pod that is gone, a
-// running pod without its reservation, a volume of two claims or a claim on two
-// volumes.
+// running pod without its reservation, and what lab.CheckVolumes knows.
 func checkInvariants(ctx context.Context, t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -30,16 +31,10 @@ func checkInvariants(ctx context.Context, t *testing.T, client kubernetes.Interf
 	if err != nil {
 		t.Fatalf("list ResourceClaims: %v", err)
 	}
-	volumes, err := client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatalf("list PersistentVolumes: %v", err)
-	}
 	for _, problem := range deviceProblems(pods.Items, claims.Items) {
 		t.Error(problem)
 	}
-	for _, problem := range volumeProblems(volumes.Items) {
-		t.Error(problem)
-	}
+	lab.CheckVolumes(ctx, t, client)
 }
 
 func deviceProblems(pods []v1.Pod, claims []resourceapi.ResourceClaim) []string {
@@ -92,22 +87,6 @@ func deviceProblems(pods []v1.Pod, claims []resourceapi.ResourceClaim) []string 
 				problems = append(problems, fmt.Sprintf("pod %s is bound and its claim %s is not reserved for it", pod.Name, *claim.ResourceClaimName))
 			}
 		}
-	}
-	return problems
-}
-
-func volumeProblems(volumes []v1.PersistentVolume) []string {
-	var problems []string
-	volumeOf := map[types.UID]string{}
-	for _, volume := range volumes {
-		if volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == "" {
-			continue
-		}
-		claim := volume.Spec.ClaimRef
-		if other, taken := volumeOf[claim.UID]; taken {
-			problems = append(problems, fmt.Sprintf("claim %s/%s has the volumes %s and %s", claim.Namespace, claim.Name, other, volume.Name))
-		}
-		volumeOf[claim.UID] = volume.Name
 	}
 	return problems
 }

@@ -6,34 +6,16 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-scheduler/berth/tests/lab"
 )
 
-// patience is how long a test waits for what must happen. It bounds a failing
-// test and says nothing of speed.
-const patience = 2 * time.Minute
-
-// eventually waits until check says true, and fails with what it said last.
-func eventually(ctx context.Context, t *testing.T, what string, check func(context.Context) (bool, string)) {
-	t.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		done, seen := check(ctx)
-		if ctx.Err() == nil {
-			last = seen
-		}
-		return done, nil
-	})
-	if err != nil {
-		t.Fatalf("waiting until %s: %v; last seen: %s", what, err, last)
-	}
-}
+// eventually is what nearly every line of a test begins with.
+var eventually = lab.Eventually
 
 // podsByState counts the pods of the namespace.
 type podsByState struct{ running, bound, pending int }

@@ -11,6 +11,10 @@
 // test process is killed. When the test fails, the end of the components' logs
 // is part of its output.
 //
+// What every test on a lab needs is here too: to wait until something is so
+// (Eventually), to stand between a scheduler and the API server (Lab.StartProxy),
+// and to check what may never be of volumes (CheckVolumes).
+//
 // Environment:
 //
 //	BERTH_BIN       directory of the binaries, bin in the repository by default

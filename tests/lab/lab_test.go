@@ -5,37 +5,39 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 )
-
-// patience is how long a test waits for what takes a moment at most.
-const patience = time.Minute
 
 func TestPodRunsAndIsDeleted(t *testing.T) {
 	cluster := Start(t, Options{Profile: "local-disks", Scheduler: Upstream})
 	pods := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault)
 	create(t, cluster, pod("plain"))
-	eventually(t, "pod plain runs", func(ctx context.Context) (bool, error) {
+	Eventually(t.Context(), t, "pod plain runs", func(ctx context.Context) (bool, string) {
 		pod, err := pods.Get(ctx, "plain", metav1.GetOptions{})
-		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", err
+		if err != nil {
+			return false, err.Error()
+		}
+		return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", fmt.Sprintf("%s, address %q", pod.Status.Phase, pod.Status.PodIP)
 	})
 	if err := pods.Delete(t.Context(), "plain", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pod plain is gone", func(ctx context.Context) (bool, error) {
+	Eventually(t.Context(), t, "pod plain is gone", func(ctx context.Context) (bool, string) {
 		list, err := pods.List(ctx, metav1.ListOptions{})
-		return err == nil && len(list.Items) == 0, err
+		if err != nil {
+			return false, err.Error()
+		}
+		return len(list.Items) == 0, fmt.Sprintf("%d pods", len(list.Items))
 	})
 }
 
@@ -44,10 +46,7 @@ func TestPodWithAnAnnotationSucceeds(t *testing.T) {
 	limited := pod("limited")
 	limited.Annotations = map[string]string{"lab.berth.dev/succeed-after": "1s"}
 	create(t, cluster, limited)
-	eventually(t, "pod limited succeeds", func(ctx context.Context) (bool, error) {
-		pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, "limited", metav1.GetOptions{})
-		return err == nil && pod.Status.Phase == corev1.PodSucceeded, err
-	})
+	Eventually(t.Context(), t, "pod limited succeeds", inPhase(cluster, "limited", corev1.PodSucceeded))
 }
 
 // A scheduler that binds a pod without its claim must be found out: the pod
@@ -59,17 +58,17 @@ func TestPodWithoutItsClaimDoesNotRun(t *testing.T) {
 	name := "missing"
 	claimless.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}
 	create(t, cluster, claimless)
-	eventually(t, "pod claimless is blocked", func(ctx context.Context) (bool, error) {
+	Eventually(t.Context(), t, "pod claimless is blocked", func(ctx context.Context) (bool, string) {
 		pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, "claimless", metav1.GetOptions{})
 		if err != nil {
-			return false, err
+			return false, err.Error()
 		}
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == "lab.berth.dev/Blocked" {
-				return condition.Reason == "ClaimMissing" && pod.Status.Phase == corev1.PodPending, nil
+				return condition.Reason == "ClaimMissing" && pod.Status.Phase == corev1.PodPending, condition.Reason
 			}
 		}
-		return false, nil
+		return false, string(pod.Status.Phase)
 	})
 }
 
@@ -94,32 +93,29 @@ func TestVolumesAreProvisionedAndCapacityShrinksAndGrows(t *testing.T) {
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
 	}}}
 	create(t, cluster, user)
-	eventually(t, "pod user runs", func(ctx context.Context) (bool, error) {
-		pod, err := core.Pods(metav1.NamespaceDefault).Get(ctx, "user", metav1.GetOptions{})
-		return err == nil && pod.Status.Phase == corev1.PodRunning, err
-	})
-	eventually(t, "capacity shrinks", func(ctx context.Context) (bool, error) { return zonalCapacity(ctx, cluster, "600Gi") })
+	Eventually(t.Context(), t, "pod user runs", inPhase(cluster, "user", corev1.PodRunning))
+	Eventually(t.Context(), t, "capacity shrinks", func(ctx context.Context) (bool, string) { return zonalCapacity(ctx, cluster, "600Gi") })
 	if err := core.Pods(metav1.NamespaceDefault).Delete(t.Context(), "user", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := core.PersistentVolumeClaims(metav1.NamespaceDefault).Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "capacity grows again", func(ctx context.Context) (bool, error) { return zonalCapacity(ctx, cluster, "1000Gi") })
+	Eventually(t.Context(), t, "capacity grows again", func(ctx context.Context) (bool, string) { return zonalCapacity(ctx, cluster, "1000Gi") })
 }
 
-func zonalCapacity(ctx context.Context, cluster *Lab, want string) (bool, error) {
+func zonalCapacity(ctx context.Context, cluster *Lab, want string) (bool, string) {
 	list, err := cluster.Client.StorageV1().CSIStorageCapacities(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return false, err
+		return false, err.Error()
 	}
 	wanted := resource.MustParse(want)
 	for _, object := range list.Items {
 		if object.StorageClassName == "zonal" {
-			return object.Capacity.Cmp(wanted) == 0, nil
+			return object.Capacity.Cmp(wanted) == 0, object.Capacity.String()
 		}
 	}
-	return false, nil
+	return false, "nothing is reported"
 }
 
 // The rules of the scheduler's own identity suffice for it, and a killed one
@@ -127,18 +123,12 @@ func zonalCapacity(ctx context.Context, cluster *Lab, want string) (bool, error)
 func TestSchedulerIsKilledAndStartedAgain(t *testing.T) {
 	cluster := Start(t, Options{Profile: "local-disks", Scheduler: None})
 	first := cluster.StartScheduler(t)
-	running := func(name string) func(context.Context) (bool, error) {
-		return func(ctx context.Context) (bool, error) {
-			pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			return err == nil && pod.Status.Phase == corev1.PodRunning, err
-		}
-	}
 	create(t, cluster, pod("before"))
-	eventually(t, "pod before runs", running("before"))
+	Eventually(t.Context(), t, "pod before runs", inPhase(cluster, "before", corev1.PodRunning))
 	first.Kill(t)
 	create(t, cluster, pod("after"))
 	cluster.StartScheduler(t)
-	eventually(t, "pod after runs", running("after"))
+	Eventually(t.Context(), t, "pod after runs", inPhase(cluster, "after", corev1.PodRunning))
 }
 
 func TestInterruptLeavesNothing(t *testing.T) {
@@ -177,12 +167,12 @@ func TestDeadComponentEndsTheLab(t *testing.T) {
 
 func nothingIsLeft(t *testing.T, cluster *Lab) {
 	t.Helper()
-	eventually(t, "directory is gone", func(context.Context) (bool, error) {
+	Eventually(t.Context(), t, "directory is gone", func(context.Context) (bool, string) {
 		_, err := os.Stat(cluster.Directory)
-		return os.IsNotExist(err), nil
+		return os.IsNotExist(err), fmt.Sprintf("%s: %v", cluster.Directory, err)
 	})
 	for name, pid := range cluster.Processes {
-		eventually(t, name+" is gone", func(context.Context) (bool, error) { return gone(pid), nil })
+		Eventually(t.Context(), t, name+" is gone", func(context.Context) (bool, string) { return gone(pid), fmt.Sprintf("process %d is there", pid) })
 	}
 }
 
@@ -199,6 +189,17 @@ func gone(pid int) bool {
 	return strings.HasPrefix(state, "Z")
 }
 
+// inPhase says whether the pod is in the phase.
+func inPhase(cluster *Lab, name string, want corev1.PodPhase) func(context.Context) (bool, string) {
+	return func(ctx context.Context) (bool, string) {
+		pod, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return pod.Status.Phase == want, string(pod.Status.Phase)
+	}
+}
+
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -210,12 +211,5 @@ func create(t *testing.T, cluster *Lab, pod *corev1.Pod) {
 	t.Helper()
 	if _, err := cluster.Client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, what string, condition wait.ConditionWithContextFunc) {
-	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, condition); err != nil {
-		t.Fatalf("%s: %v", what, err)
 	}
 }
