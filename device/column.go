@@ -12,6 +12,7 @@ import (
 // column is the values of one attribute on all devices of a pool, as numbers that
 // count from 0 in the order of devices: equal values, equal numbers.
 type column struct {
+	key columnKey
 	assign.Values
 	// values are what the numbers mean.
 	values []value
@@ -37,12 +38,23 @@ const (
 	firstOnly
 )
 
+// column returns the values that a constraint compares.
+func (o *offer) column(p *Pool, number int) *column {
+	key, lately := &o.problem.columns[number], &p.lately[number%slots]
+	if c := lately.Load(); c != nil && c.key == *key {
+		return c
+	}
+	c := p.column(*key, o.problem.options.Selectors)
+	lately.Store(c)
+	return c
+}
+
 // column returns the values of an attribute.
-func (p *Pool) column(key columnKey) *column {
+func (p *Pool) column(key columnKey, selectors *Selectors) *column {
 	if c, ok := p.columns.find(key); ok {
 		return c
 	}
-	c := &column{Values: assign.Values{One: make([]int32, len(p.devices))}}
+	c := &column{key: key, Values: assign.Values{One: make([]int32, len(p.devices))}}
 	numbers := map[value]int32{}
 	for i := range p.devices {
 		c.One[i] = assign.None
@@ -62,7 +74,7 @@ func (p *Pool) column(key columnKey) *column {
 		}
 		c.set(int32(i), values, numbers)
 	}
-	return p.columns.keep(key, c)
+	return p.columns.keep(key, selectors.shareColumn(c))
 }
 
 func (c *column) set(device int32, values []value, numbers map[value]int32) {

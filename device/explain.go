@@ -173,7 +173,7 @@ func (o *offer) explainUnderivable(c *choice, facts *reason.Facts) {
 	device, column, _ := o.underivable(c)
 	key, at := o.problem.columns[column], o.devices[device]
 	facts.Attribute, facts.Expression = string(key.attribute), key.program.key.expression
-	facts.Detail = fmt.Sprintf("device %s: %s", o.name(device), shortError(o.node.Pools[at.pool].Pool.column(key).failed[at.device]))
+	facts.Detail = fmt.Sprintf("device %s: %s", o.name(device), shortError(o.node.Pools[at.pool].Pool.column(key, o.problem.options.Selectors).failed[at.device]))
 	facts.Devices = nil
 }
 

@@ -77,10 +77,13 @@ func (o *offer) fill(p *Problem, node NodeView) {
 // collect puts the devices into their order.
 func (o *offer) collect(p *Problem, node NodeView) {
 	o.problem, o.node = p, node
-	o.missing = p.missing | undeclared(node.Node)
+	o.missing = p.missing
 	o.devices, o.segments, o.blocked, o.last = o.devices[:0], o.segments[:0], o.blocked[:0], o.last[:0]
 	o.uses = o.uses[:0]
 	for i := range node.Pools {
+		if node.Pools[i].Pool.needs&needDeclared != 0 {
+			o.missing |= undeclared(node.Node)
+		}
 		o.uses = append(o.uses, node.Pools[i].usage())
 		o.gather(i, commonPools)
 	}

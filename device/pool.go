@@ -36,19 +36,37 @@ func (id PoolID) compare(other PoolID) int {
 // generation is complete, that is, as many slices are there as it announces
 // (ResourcePool.ResourceSliceCount), and while it does not contradict itself.
 type Pool struct {
+	// What Solve reads of a pool about which there is nothing to say comes first. With
+	// thousands of nodes it waits for memory most of the time, and this is three lines
+	// of a cache. What alike pools remember is one piece of memory, see share.go.
+
+	// sole is the node that all slices name, if there is one.
+	sole string
+	// sound: nothing is wrong with the pool that concerns every node. plain: no device
+	// may be shared or has a policy for its capacity. sharing: some may be shared.
+	// tainted: one of them has taints. binding: one of them has binding conditions.
+	sound, plain, sharing, tainted, binding bool
+	// needs are those of all devices.
+	needs needs
+	// recent are verdicts of programs that were asked for last, by their slot.
+	recent [slots]atomic.Pointer[verdictRow]
+	spread atomic.Pointer[spread]
+	// devices are those of the slices, in their order, in which they are offered.
+	devices []poolDevice
+	// unused is what there is while nobody uses the pool.
+	unused usage
+	// lately are columns that were asked for last, by their number in the Problem.
+	lately [slots]atomic.Pointer[column]
+
 	id         PoolID
 	generation int64
 	// raw are all slices that the pool was compiled from, for [Verify].
 	raw []*resourceapi.ResourceSlice
 
-	// slices are those of the newest generation, by name; devices are theirs, in
-	// the order of the slices. This is the order in which they are offered.
-	slices  []slice
-	devices []poolDevice
-	// sole is the node that all slices name, if there is one. Otherwise local are the
-	// indices of slices that name one node, by that node; wide are those of the others.
-	// Both ascend.
-	sole  string
+	// slices are those of the newest generation, by name.
+	slices []slice
+	// Unless there is a sole node, local are the indices of slices that name one node,
+	// by that node; wide are those of the others. Both ascend.
 	local map[string][]int
 	wide  []int
 
@@ -65,21 +83,10 @@ type Pool struct {
 	outdated []scope
 
 	counters counters
-	// unused is what there is while nobody uses the pool.
-	unused usage
-	// plain: no device may be shared or has a policy for its capacity. sharing: some
-	// may be shared.
-	plain, sharing bool
-	// needs are those of all devices; tainted: one of them has taints.
-	needs   needs
-	tainted bool
 
 	verdicts memo[*program, *verdictRow]
-	// recent are verdicts too, of programs that were asked for last, by their slot.
-	recent  [slots]atomic.Pointer[verdictRow]
-	columns memo[columnKey, *column]
-	drawn   memo[drawKey, *drawRow]
-	spread  atomic.Pointer[spread]
+	columns  memo[columnKey, *column]
+	drawn    memo[drawKey, *drawRow]
 }
 
 // slice is one ResourceSlice of the newest generation.
@@ -143,6 +150,8 @@ func CompilePool(published []*resourceapi.ResourceSlice) *Pool {
 		p.needs |= p.devices[i].needs
 		p.tainted = p.tainted || len(p.devices[i].api.Taints) > 0
 	}
+	p.binding = p.needs&needBinding != 0
+	p.sound = p.fault == "" && p.counters.fault == "" && !p.incomplete()
 	if p.incomplete() {
 		for _, s := range p.raw {
 			if s.Spec.Pool.Generation != p.generation {
@@ -255,7 +264,9 @@ func (p *Pool) contradiction() string {
 func (p *Pool) incomplete() bool { return p.fault == "" && int64(len(p.slices)) < p.announced }
 
 // usable: nothing is wrong with the pool that concerns every node.
-func (p *Pool) usable(f Features) bool { return p.faultWith(f) == "" && !p.incomplete() }
+func (p *Pool) usable(f Features) bool {
+	return p.sound || p.faultWith(f) == "" && !p.incomplete()
+}
 
 // faultWith says why no node can use the pool. Nobody looks at its counters while
 // the feature is off.
@@ -322,6 +333,13 @@ type visible struct {
 
 // visible adds to v what the node can reach.
 func (p *Pool) visible(node *v1.Node, v visible) visible {
+	if p.sole != "" {
+		if p.sole == node.Name && len(p.devices) > 0 {
+			v.add(span{0, int32(len(p.devices))})
+			v.binding = v.binding || p.binding
+		}
+		return v
+	}
 	p.eachSlice(node.Name, func(s *slice) {
 		if !s.perDevice {
 			if s.first == s.end || !s.scope.includes(node) {

@@ -54,7 +54,7 @@ func (o *offer) count() {
 	charging, sharing := false, false
 	for i := range o.segments {
 		pool := o.node.Pools[o.segments[i].pool].Pool
-		charging = charging || pool.counters.charges != nil && o.problem.options.Features.PartitionableDevices
+		charging = charging || pool.needs&needCounters != 0 && o.problem.options.Features.PartitionableDevices
 		sharing = sharing || pool.sharing && o.problem.options.Features.ConsumableCapacity
 	}
 	if charging {

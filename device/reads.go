@@ -255,8 +255,11 @@ func appendText(b []byte, text string) []byte {
 
 func appendAttribute(b []byte, a resourceapi.DeviceAttribute) []byte {
 	for _, v := range valuesOf(a) {
-		b = append(b, byte(v.kind))
-		b = appendText(binary.AppendVarint(b, v.number), v.text)
+		b = appendValue(b, v)
 	}
 	return append(b, ';')
+}
+
+func appendValue(b []byte, v value) []byte {
+	return appendText(binary.AppendVarint(append(b, byte(v.kind)), v.number), v.text)
 }

@@ -25,6 +25,10 @@ type Selectors struct {
 	// made counts the programs, wrapping around.
 	made uint8
 
+	// columns and spreads are those of all pools, by what they say.
+	columns memo[sharedColumn, *column]
+	spreads []*spread
+
 	// searches are finished searches, for their memory to be used again.
 	searches sync.Pool
 }
@@ -59,6 +63,8 @@ type program struct {
 	mu sync.Mutex
 	// results are by what the expression reads of a device.
 	results map[string]outcome
+	// rows are those of all pools, by what they say.
+	rows memo[string, *verdictRow]
 }
 
 // outcome is what an expression says about a device. An error concerns devices

@@ -121,7 +121,7 @@ func (o *offer) underivable(c *choice) (device, column int, failed bool) {
 	for _, column := range c.columns {
 		for d := free.Next(0); d >= 0; d = free.Next(d + 1) {
 			at := o.devices[d]
-			if _, failed := o.node.Pools[at.pool].Pool.column(o.problem.columns[column]).failed[at.device]; failed {
+			if _, failed := o.column(o.node.Pools[at.pool].Pool, column).failed[at.device]; failed {
 				return d, column, true
 			}
 		}

@@ -124,7 +124,7 @@ func (o *offer) judge(pool *Pool, rows []*verdictRow, device int32) verdict {
 func (o *offer) obstacle(s *sieve, pool *Pool, u *usage, device int32, takes []int64) obstacle {
 	d, state := &pool.devices[device], u.of(device)
 	switch {
-	case o.lacks(d, u.holders[device]) != 0:
+	case d.needs&o.missing != 0 && o.lacks(d, u.holders[device]) != 0:
 		return beyond
 	case s.access == observes:
 		if o.taint(s, d) != nil {

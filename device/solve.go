@@ -72,7 +72,7 @@ func (o *offer) indifferent() bool {
 		if p.options.Strategy == InOrder {
 			continue
 		}
-		for _, c := range pool.topology(p.options.TopologyAttributes) {
+		for _, c := range o.spread(pool) {
 			if c != nil {
 				return false
 			}

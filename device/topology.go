@@ -4,6 +4,8 @@
 package device
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/berth-scheduler/berth/device/internal/assign"
@@ -16,18 +18,21 @@ type spread struct {
 	columns []*column
 }
 
-// topology returns the columns of attributes. A scheduler asks for the same ones
-// all the time, so the last answer is kept.
-func (p *Pool) topology(of []resourceapi.FullyQualifiedName) []*column {
-	if known := p.spread.Load(); known != nil && len(known.of) == len(of) && (len(of) == 0 || &known.of[0] == &of[0]) {
+// spread returns the columns of the topology attributes. A scheduler asks for the
+// same ones all the time, so the last answer is kept.
+func (o *offer) spread(p *Pool) []*column {
+	of := o.problem.options.TopologyAttributes
+	if known := p.spread.Load(); known != nil && slices.Equal(known.of, of) {
 		return known.columns
 	}
+	selectors := o.problem.options.Selectors
 	s := &spread{of: of, columns: make([]*column, len(of))}
 	for i, name := range of {
-		if c := p.column(columnKey{attribute: name, lists: firstOnly}); len(c.values) > 0 {
+		if c := p.column(columnKey{attribute: name, lists: firstOnly}, selectors); len(c.values) > 0 {
 			s.columns[i] = c
 		}
 	}
+	s = selectors.shareSpread(s)
 	p.spread.Store(s)
 	return s.columns
 }
@@ -41,7 +46,7 @@ func (o *offer) topology() {
 		from, base, next := len(q.groups), int32(0), int32(0)
 		for i := range o.segments {
 			at := &o.segments[i]
-			c := o.node.Pools[at.pool].Pool.topology(attributes)[level]
+			c := o.spread(o.node.Pools[at.pool].Pool)[level]
 			if c == nil {
 				continue
 			}

@@ -53,7 +53,7 @@ func (o *offer) explainConstraint(request, index int, facts *reason.Facts) {
 			if m.request != request || m.choice != index || of.kind != assign.Match {
 				continue
 			}
-			values := o.values(o.problem.columns[m.column], nil)
+			values := o.values(m.column, nil)
 			t := tally{offer: o, kind: of.kind, key: o.problem.columns[m.column], wanted: o.demand(&o.problem.requests[request], index)}
 			t.requests = []tallied{{request: request, choice: index, demand: t.wanted, devices: o.obtainable(c), values: &values}}
 			if most := t.most(); most < t.wanted {
@@ -189,7 +189,7 @@ func (t *tally) names() []string {
 	seen := map[value]bool{}
 	for i := range t.offer.segments {
 		at := &t.offer.segments[i]
-		c := t.offer.node.Pools[at.pool].Pool.column(t.key)
+		c := t.offer.node.Pools[at.pool].Pool.column(t.key, t.offer.problem.options.Selectors)
 		if len(t.offer.segments) == 1 {
 			for _, v := range c.values {
 				names = append(names, v.String())

@@ -7,9 +7,9 @@ import "slices"
 
 // usage is what a Use means for a Pool: what is left of its devices and counters.
 type usage struct {
-	pool *Pool
 	// state is that of each device; nil if all are idle.
 	state []deviceState
+	pool  *Pool
 	// holders are those of the devices that are not idle.
 	holders map[int32]*holder
 	// remaining is what is left of the capacity of the devices that are shared.
@@ -48,7 +48,7 @@ type peers struct {
 
 // usage returns what is left of the pool.
 func (v PoolView) usage() *usage {
-	if v.Use == nil || len(v.Use.holders) == 0 {
+	if v.Use.empty() {
 		return &v.Pool.unused
 	}
 	if known := v.Use.meaning.Load(); known != nil && known.pool == v.Pool {

@@ -19,13 +19,12 @@ import (
 // any number of Views and goroutines; inside it remembers what it means for the
 // Pool that it was last seen with. A nil *Use is a pool nobody uses.
 type Use struct {
-	id PoolID
-	// holders are the holders of devices, by the device's name.
-	holders map[string]*holder
+	meaning atomic.Pointer[usage]
 	// names are the held devices, in order.
 	names []string
-
-	meaning atomic.Pointer[usage]
+	// holders are the holders of devices, by the device's name.
+	holders map[string]*holder
+	id      PoolID
 }
 
 // holder is all that holds one device.
@@ -125,6 +124,9 @@ func (h *holder) consume(capacity map[resourceapi.QualifiedName]resource.Quantit
 		h.consumed[name] = sum
 	}
 }
+
+// empty says whether nobody holds anything.
+func (u *Use) empty() bool { return u == nil || len(u.names) == 0 }
 
 // of returns who holds the device, one entry per claim.
 func (u *Use) of(device reason.Device) []reason.Held {

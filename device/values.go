@@ -23,7 +23,7 @@ func (o *offer) constraints() {
 			common.reset()
 		}
 		for i := range q.values {
-			q.values[i] = o.values(o.problem.columns[i], common)
+			q.values[i] = o.values(i, common)
 		}
 	}
 	for i := range o.problem.constraints {
@@ -71,10 +71,10 @@ func (n *numbering) of(v value) int32 {
 
 // values are those of one column on all devices of the offer, in a numbering that
 // other columns may have in common with it, or in one of its own if that is nil.
-func (o *offer) values(key columnKey, common *numbering) assign.Values {
+func (o *offer) values(column int, common *numbering) assign.Values {
 	if common == nil && len(o.segments) == 1 {
 		at := &o.segments[0]
-		c := o.node.Pools[at.pool].Pool.column(key)
+		c := o.column(o.node.Pools[at.pool].Pool, column)
 		if at.first == 0 || c.Lists == nil {
 			return assign.Values{One: c.One[at.first:at.end], Lists: c.Lists}
 		}
@@ -85,7 +85,7 @@ func (o *offer) values(key columnKey, common *numbering) assign.Values {
 	}
 	for i := range o.segments {
 		at := &o.segments[i]
-		c := o.node.Pools[at.pool].Pool.column(key)
+		c := o.column(o.node.Pools[at.pool].Pool, column)
 		for d := at.first; d < at.end; d++ {
 			local := c.One[d]
 			switch {

@@ -29,7 +29,15 @@ func (p *Pool) row(program *program) *verdictRow {
 	}
 	row, ok := p.verdicts.find(program)
 	if !ok {
-		row = p.verdicts.keep(program, &verdictRow{program: program, devices: make([]atomic.Uint32, len(p.devices))})
+		row = &verdictRow{program: program, devices: make([]atomic.Uint32, len(p.devices))}
+		if p.sole != "" && !program.reads.everything {
+			// The node will look at every device anyway.
+			for d := range p.devices {
+				p.verdict(row, int32(d))
+			}
+			row = row.share()
+		}
+		row = p.verdicts.keep(program, row)
 	}
 	p.recent[program.slot].Store(row)
 	return row

@@ -30,31 +30,45 @@ type NodeView struct {
 // View is all pools of the cluster at one moment, indexed by node. It is
 // immutable and safe for concurrent use.
 type View struct {
-	pools []PoolView
-	// local are the indices of pools by the node that their slices name; wide
-	// are those of the pools that may reach any node. Both ascend.
-	local map[string][]int
-	wide  []int
-	// widePools are the pools of wide.
-	widePools []PoolView
+	// local are the pools by the node that their slices name, wide are those that
+	// may reach any node. Both are in the order of their IDs. Those of a node lie
+	// next to each other: looking at one node after the other is mostly waiting for
+	// memory, so each node should need few pieces of it.
+	local map[string][]PoolView
+	wide  []PoolView
 }
 
 // NewView freezes the pools, in any order. A nil Pool is left out. The slice is
 // not kept.
 func NewView(pools []PoolView) *View {
-	v := &View{pools: slices.Clone(pools), local: map[string][]int{}}
-	v.pools = slices.DeleteFunc(v.pools, func(view PoolView) bool { return view.Pool == nil })
-	slices.SortStableFunc(v.pools, func(a, b PoolView) int { return a.Pool.id.compare(b.Pool.id) })
-	for i, view := range v.pools {
+	pools = slices.DeleteFunc(slices.Clone(pools), func(view PoolView) bool { return view.Pool == nil })
+	slices.SortStableFunc(pools, func(a, b PoolView) int { return a.Pool.id.compare(b.Pool.id) })
+	type berth struct {
+		node string
+		view PoolView
+	}
+	var local []berth
+	v := &View{local: make(map[string][]PoolView, len(pools))}
+	for _, view := range pools {
+		if view.Use.empty() {
+			view.Use = nil
+		}
 		nodes, wide := view.Pool.reach()
 		if wide {
-			v.wide = append(v.wide, i)
-			v.widePools = append(v.widePools, view)
+			v.wide = append(v.wide, view)
 			continue
 		}
 		for _, node := range nodes {
-			v.local[node] = append(v.local[node], i)
+			local = append(local, berth{node, view})
 		}
+	}
+	slices.SortStableFunc(local, func(a, b berth) int { return cmp.Compare(a.node, b.node) })
+	views := make([]PoolView, len(local))
+	for from, to := 0, 0; from < len(local); from = to {
+		for to = from; to < len(local) && local[to].node == local[from].node; to++ {
+			views[to] = local[to].view
+		}
+		v.local[local[from].node] = views[from:to:to]
 	}
 	return v
 }
@@ -65,21 +79,19 @@ func (v *View) Node(node *v1.Node) NodeView {
 	local, wide := v.local[node.Name], v.wide
 	switch {
 	case len(local) == 0:
-		return NodeView{Node: node, Pools: v.widePools}
-	case len(local) == 1 && len(wide) == 0:
-		return NodeView{Node: node, Pools: v.pools[local[0] : local[0]+1 : local[0]+1]}
+		return NodeView{Node: node, Pools: wide}
+	case len(wide) == 0:
+		return NodeView{Node: node, Pools: local}
 	}
 	pools := make([]PoolView, 0, len(local)+len(wide))
-	for len(local) > 0 || len(wide) > 0 {
-		var next int
-		if len(wide) == 0 || len(local) > 0 && local[0] < wide[0] {
-			next, local = local[0], local[1:]
+	for len(local) > 0 && len(wide) > 0 {
+		if local[0].Pool.id.compare(wide[0].Pool.id) < 0 {
+			pools, local = append(pools, local[0]), local[1:]
 		} else {
-			next, wide = wide[0], wide[1:]
+			pools, wide = append(pools, wide[0]), wide[1:]
 		}
-		pools = append(pools, v.pools[next])
 	}
-	return NodeView{Node: node, Pools: pools}
+	return NodeView{Node: node, Pools: append(append(pools, local...), wide...)}
 }
 
 // Devices lists the devices of the pools that the node can use, in the order in
