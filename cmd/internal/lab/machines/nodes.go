@@ -99,7 +99,10 @@ func (r *registrar) createLease(ctx context.Context, node *corev1.Node) error {
 }
 
 func (r *registrar) createCSINode(ctx context.Context, node *corev1.Node) error {
-	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: ownedBy(node)}}
+	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+		Name: node.Name, OwnerReferences: ownedBy(node),
+		Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: migratedPlugins},
+	}}
 	for _, storage := range r.storage {
 		csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, storagev1.CSINodeDriver{
 			Name: storage.Driver, NodeID: node.Name, TopologyKeys: []string{storage.TopologyKey},

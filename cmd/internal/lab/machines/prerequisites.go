@@ -142,7 +142,11 @@ func (k *kubelet) volumeMissing(ctx context.Context, pod *corev1.Pod, node *core
 	if ref := persistent.Spec.ClaimRef; ref == nil || ref.UID != claim.UID {
 		return obstruct(volumeNotBound, "PersistentVolume %s is not bound to PersistentVolumeClaim %s", persistent.Name, name), nil
 	}
-	if err := storagehelpers.CheckNodeAffinity(persistent, node.Labels); err != nil {
+	mounted, err := asMounted(persistent)
+	if err != nil {
+		return obstruct(volumeUnreachable, "%v", err), nil
+	}
+	if err := storagehelpers.CheckNodeAffinity(mounted, node.Labels); err != nil {
 		return obstruct(volumeUnreachable, "PersistentVolume %s cannot be reached from node %s: %v", persistent.Name, node.Name, err), nil
 	}
 	return nil, nil

@@ -199,6 +199,7 @@ func (s *storage) volume(options controller.ProvisionOptions, segment string, si
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
 			AccessModes:                   claim.Spec.AccessModes,
 			VolumeMode:                    claim.Spec.VolumeMode,
+			VolumeAttributesClassName:     claim.Spec.VolumeAttributesClassName,
 			MountOptions:                  options.StorageClass.MountOptions,
 			PersistentVolumeReclaimPolicy: reclaim,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
