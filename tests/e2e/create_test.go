@@ -44,6 +44,8 @@ func create(ctx context.Context, t *testing.T, client kubernetes.Interface, obje
 			_, err = client.SchedulingV1().PriorityClasses().Create(ctx, object, metav1.CreateOptions{})
 		case *storagev1.StorageClass:
 			_, err = client.StorageV1().StorageClasses().Create(ctx, object, metav1.CreateOptions{})
+		case *storagev1.VolumeAttributesClass:
+			_, err = client.StorageV1().VolumeAttributesClasses().Create(ctx, object, metav1.CreateOptions{})
 		case *storagev1.CSIDriver:
 			_, err = client.StorageV1().CSIDrivers().Create(ctx, object, metav1.CreateOptions{})
 		default:

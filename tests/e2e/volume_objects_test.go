@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +35,38 @@ func newVolume(name, class, size, hostname string) *v1.PersistentVolume {
 			}}}},
 		},
 	}
+}
+
+// newNode is a node like node-1 with a host name label only.
+func newNode(ctx context.Context, t *testing.T, client kubernetes.Interface, name string) *v1.Node {
+	t.Helper()
+	template, err := client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("get node node-1: %v", err)
+	}
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
+		Status:     v1.NodeStatus{Allocatable: template.Status.Allocatable, Capacity: template.Status.Capacity},
+	}
+}
+
+func labelNode(ctx context.Context, t *testing.T, client kubernetes.Interface, name, key, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)
+	if _, err := client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatalf("label node %s: %v", name, err)
+	}
+}
+
+func deleteNode(ctx context.Context, t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	if err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("delete node %s: %v", name, err)
+	}
+}
+
+func newAttributesClass(name, driver string) *storagev1.VolumeAttributesClass {
+	return &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: driver, Parameters: map[string]string{"tier": name}}
 }
 
 // withEphemeral mounts a volume that is made for the pod and goes with it.

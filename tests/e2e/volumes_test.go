@@ -44,6 +44,10 @@ func TestVolumes(t *testing.T) {
 		{"slow provisioner and shared claim", slowProvisionerAndSharedClaim},
 		{"node deleted while its volume is made", nodeDeletedWhileItsVolumeIsMade},
 		{"capacity that is no longer checked", capacityThatIsNoLongerChecked},
+		{"volume taken back while its claim waits", volumeTakenBackWhileItsClaimWaits},
+		{"volume deleted while its claim waits", volumeDeletedWhileItsClaimWaits},
+		{"in-tree volume of a migrated plugin", inTreeVolumeOfAMigratedPlugin},
+		{"volume attributes classes", volumeAttributesClasses},
 		{"host name label is not the node's name", hostNameLabelIsNotTheNodesName},
 	} {
 		ok := t.Run(life.name, func(t *testing.T) {
@@ -123,15 +127,8 @@ func claimRecreatedUnderItsName(ctx context.Context, t *testing.T, client kubern
 }
 
 func hostNameLabelIsNotTheNodesName(ctx context.Context, t *testing.T, client kubernetes.Interface) {
-	node := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{v1.LabelHostname: "n1.example.com"}},
-		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{}},
-	}
-	template, err := client.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.Status.Allocatable, node.Status.Capacity = template.Status.Allocatable, template.Status.Capacity
+	node := newNode(ctx, t, client, "n1")
+	node.Labels[v1.LabelHostname] = "n1.example.com"
 	byName := newVolume("by-name", "local", "1Gi", "unused")
 	byName.Spec.NodeAffinity.Required.NodeSelectorTerms = []v1.NodeSelectorTerm{{
 		MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{"n1"}}},
@@ -148,18 +145,14 @@ func hostNameLabelIsNotTheNodesName(ctx context.Context, t *testing.T, client ku
 	eventually(ctx, t, "a field finds none", podWaits(client, "lost", "has a node affinity that cannot be followed"))
 
 	// The label is changed under a volume that is bound.
-	if _, err := client.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"metadata":{"labels":{"kubernetes.io/hostname":"renamed"}}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	labelNode(ctx, t, client, "n1", v1.LabelHostname, "renamed")
+	create(ctx, t, client, newPod("canary", onNode("renamed")))
+	eventually(ctx, t, "the scheduler has seen it", podRuns(client, "canary"))
 	create(ctx, t, client, newPod("next", mounting("data")))
 	eventually(ctx, t, "nobody reaches the volume now", podWaits(client, "next", "PersistentVolume cannot be reached from the node"))
-	if _, err := client.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"metadata":{"labels":{"kubernetes.io/hostname":"n1.example.com"}}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	labelNode(ctx, t, client, "n1", v1.LabelHostname, "n1.example.com")
 	eventually(ctx, t, "the label is back", podRuns(client, "next"))
-	if err := client.CoreV1().Nodes().Delete(ctx, "n1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	deleteNode(ctx, t, client, "n1")
 }
 
 // The event that wakes a pod is visible to its next attempt, whichever object
@@ -218,15 +211,12 @@ func claimsThatCannotBeUsed(ctx context.Context, t *testing.T, client kubernetes
 	eventually(ctx, t, "the volume is in use", podRuns(client, "user"))
 	deleteVolumeClaim(ctx, t, client, "leaving")
 	deletePod(ctx, t, client, "user")
-	if err := client.CoreV1().PersistentVolumes().Delete(ctx, "pv", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.CoreV1().PersistentVolumes().Patch(ctx, "pv", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil && !gone(err) {
-		t.Fatal(err)
-	}
-	create(ctx, t, client, newPod("pod-1", mounting("leaving")), newPod("pod-2", mounting("losing")), newPod("pod-3", mounting("missing")))
-	eventually(ctx, t, "one is being deleted", podWaits(client, "pod-1", "PersistentVolumeClaim is being deleted"))
+	destroyVolume(ctx, t, client, "pv")
+	create(ctx, t, client, newPod("pod-2", mounting("losing")))
 	eventually(ctx, t, "one is lost", podWaits(client, "pod-2", "PersistentVolumeClaim has lost its volume"))
+	// The scheduler has seen that, so it has seen what became of the other before.
+	create(ctx, t, client, newPod("pod-1", mounting("leaving")), newPod("pod-3", mounting("missing")))
+	eventually(ctx, t, "one is being deleted", podWaits(client, "pod-1", "PersistentVolumeClaim is being deleted"))
 	// The in-tree VolumeRestrictions comes first, and says it in its own words.
 	eventually(ctx, t, "one is missing", podWaits(client, "pod-3", "persistentvolumeclaim \"missing\" not found"))
 
@@ -326,36 +316,25 @@ func slowProvisionerAndSharedClaim(ctx context.Context, t *testing.T, client kub
 }
 
 func nodeDeletedWhileItsVolumeIsMade(ctx context.Context, t *testing.T, client kubernetes.Interface) {
-	template, err := client.CoreV1().Nodes().Get(ctx, "node-3", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	brief := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "brief", Labels: map[string]string{v1.LabelHostname: "brief"}},
-		Status:     v1.NodeStatus{Allocatable: template.Status.Allocatable, Capacity: template.Status.Capacity},
-	}
-	create(ctx, t, client, brief, newVolumeClaim("data", "silent", "1Gi"), newPod("pod", mounting("data"), preferringNode("brief")))
+	const label = "example.com/for-brief-pods"
+	brief := newNode(ctx, t, client, "brief")
+	brief.Labels[label] = "yes"
+	pod := newPod("pod", mounting("data"))
+	pod.Spec.NodeSelector = map[string]string{label: "yes"}
+	create(ctx, t, client, brief, newVolumeClaim("data", "silent", "1Gi"), pod)
 	eventually(ctx, t, "the node is selected", claimNamesNode(client, "data", "brief"))
-	if err := client.CoreV1().Nodes().Delete(ctx, "brief", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	deleteNode(ctx, t, client, "brief")
 	eventually(ctx, t, "the pod knows that it is gone", podWaits(client, "pod", "pinned to a node that does not exist"))
+	labelNode(ctx, t, client, "node-3", label, "yes")
 	patchVolumeClaim(ctx, t, client, "data", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, selectedNode))
-	eventually(ctx, t, "another node is selected", claimNamesNode(client, "data", ""))
+	eventually(ctx, t, "another node is selected", claimNamesNode(client, "data", "node-3"))
 }
 
 func capacityThatIsNoLongerChecked(ctx context.Context, t *testing.T, client kubernetes.Interface) {
-	create(ctx, t, client, &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: "silent.example.com"},
-		Spec:       storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true)},
-	})
-	create(ctx, t, client, newVolumeClaim("data", "silent", "1Gi"), newPod("pod", mounting("data")))
+	create(ctx, t, client, newVolumeClaim("data", "unreported", "1Gi"), newPod("pod", mounting("data")))
 	eventually(ctx, t, "no capacity is reported", podWaits(client, "pod", "not enough free storage"))
-	if _, err := client.StorageV1().CSIDrivers().Patch(ctx, "silent.example.com", types.MergePatchType, []byte(`{"spec":{"storageCapacity":false}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := client.StorageV1().CSIDrivers().Patch(ctx, "unreported.example.com", types.MergePatchType, []byte(`{"spec":{"storageCapacity":false}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(ctx, t, "the driver's change wakes the pod", claimNamesNode(client, "data", ""))
-	if err := client.StorageV1().CSIDrivers().Delete(ctx, "silent.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }
