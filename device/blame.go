@@ -14,74 +14,110 @@ import (
 // fault is why requests that could each be met alone cannot be met together.
 type fault struct {
 	code reason.Code
+	// leaveOut is all that is not to blame, without a constraint.
+	leaveOut relaxation
 	// request is the first that cannot be met along with those before it, or the
 	// first under the constraint.
 	request int
-	// choice is the first of its choices that is under the constraint, as the question
-	// numbers them; 0 without a constraint.
+	// choice is the first of its choices that is under the constraint, or without one
+	// the first that is alive.
 	choice int
 	// constraint is the first that cannot be held along with those before it, as the
 	// question numbers them; -1 if none is to blame.
 	constraint int
 }
 
-// relaxation is what a question leaves out.
+// relaxation is what a question leaves out: that, and all that is named after it.
 type relaxation uint8
 
 const (
-	// countOnly leaves out counters, capacity and constraints, noCapacity the latter
-	// two, noConstraints the last.
-	countOnly relaxation = iota
+	noLimit relaxation = iota
+	noCounters
 	noCapacity
 	noConstraints
 )
 
+// unlimited is a limit that no claim reaches.
+const unlimited = 1 << 30
+
 // blame finds out why the last question has no answer: it asks again for less,
-// and what makes the answer a no is the reason. Where the budget ends before that
-// is known, whatever comes last is to blame.
+// and what makes the answer a no is the reason. It does not ask what it knows: with
+// nothing left out the answer is no. Where the budget ends before that is known,
+// whatever comes last is to blame.
 func (s *search) blame() fault {
 	q := &s.offer.question.problem
-	code := reason.DevicesShared
-	for _, step := range [...]struct {
+	steps := [...]struct {
 		leaveOut relaxation
 		code     reason.Code
 		counts   bool
 	}{
-		{countOnly, reason.DevicesShared, true},
+		{noLimit, reason.DevicesShared, true},
+		{noCounters, reason.ClaimTooLarge, crowded(q)},
 		{noCapacity, reason.CountersShort, q.Charge != nil},
 		{noConstraints, reason.CapacityShort, drawing(q)},
-	} {
+	}
+	last := len(steps) - 1
+	for !steps[last].counts {
+		last--
+	}
+	for i, step := range steps[:last+1] {
 		if !step.counts {
 			continue
 		}
-		code = step.code
-		if relaxed := s.relax(q, step.leaveOut); s.impossible(&relaxed) {
-			return fault{code: code, request: s.breaking(relaxed), constraint: -1}
+		relaxed := s.relax(q, step.leaveOut)
+		if i == last && len(q.Constraints) == 0 || s.impossible(&relaxed) {
+			f := fault{code: step.code, leaveOut: step.leaveOut, request: s.breaking(relaxed), constraint: -1}
+			f.choice = s.offer.alive[f.request][0]
+			return f
 		}
 	}
-	if len(q.Constraints) == 0 {
-		return fault{code: code, request: s.breaking(*q), constraint: -1}
-	}
-	last := len(q.Constraints) - 1
+	unmet := len(q.Constraints) - 1
 	relaxed := *q
-	for c := range last {
+	for c := range unmet {
 		relaxed.Constraints = q.Constraints[:c+1]
 		if s.impossible(&relaxed) {
-			last = c
+			unmet = c
 			break
 		}
 	}
-	first := q.Constraints[last].Members[0]
-	return fault{code: reason.ConstraintUnmet, constraint: last, request: first.Request, choice: first.Choice}
+	first := q.Constraints[unmet].Members[0]
+	return fault{code: reason.ConstraintUnmet, constraint: unmet, request: first.Request, choice: s.offer.alive[first.Request][first.Choice]}
+}
+
+// wayOut is for a claim that wants too many devices by the alternatives that can be
+// had on the node. If others can be had as soon as somebody makes room, this is what
+// the claim is waiting for.
+func (o *offer) wayOut(found fault) fault {
+	best := found
+	if found.code != reason.ClaimTooLarge {
+		return best
+	}
+	for r := range o.problem.requests {
+		if o.problem.requests[r].claim != o.problem.requests[found.request].claim {
+			continue
+		}
+		for k := range o.problem.requests[r].choices {
+			if slices.Contains(o.alive[r], k) {
+				continue
+			}
+			if code := o.shortage(r, k); hope(code) > max(hope(best.code), hope(reason.NoDeviceOfClass)) {
+				best = fault{code: code, request: r, choice: k, constraint: -1}
+			}
+		}
+	}
+	return best
 }
 
 func (s *search) relax(q *assign.Problem, leaveOut relaxation) assign.Problem {
 	relaxed := *q
 	relaxed.Constraints = nil
-	if leaveOut == countOnly {
+	if leaveOut <= noLimit {
+		relaxed.Limit = unlimited
+	}
+	if leaveOut <= noCounters {
 		relaxed.Charge = nil
 	}
-	if leaveOut != noConstraints && drawing(q) {
+	if leaveOut <= noCapacity && drawing(q) {
 		relaxed.Requests = slices.Clone(q.Requests)
 		for r := range relaxed.Requests {
 			relaxed.Requests[r].Choices = slices.Clone(relaxed.Requests[r].Choices)
@@ -91,6 +127,27 @@ func (s *search) relax(q *assign.Problem, leaveOut relaxation) assign.Problem {
 		}
 	}
 	return relaxed
+}
+
+// crowded says whether any claim could want more devices than it may have.
+func crowded(q *assign.Problem) bool {
+	for first := range q.Requests {
+		total := 0
+		for r := range q.Requests {
+			if q.Requests[r].Claim != q.Requests[first].Claim {
+				continue
+			}
+			most := 0
+			for k := range q.Requests[r].Choices {
+				most = max(most, q.Requests[r].Choices[k].Count)
+			}
+			total += most
+		}
+		if total > q.Limit {
+			return true
+		}
+	}
+	return false
 }
 
 // drawing says whether any choice takes a part of a device's capacity.
@@ -122,12 +179,27 @@ func (s *search) breaking(q assign.Problem) int {
 // together are requests that cannot be met together, while they could be without
 // any one of them. The breaking one is among them.
 func (s *search) together(f fault) []int {
-	q := s.offer.question.problem
-	q.Constraints, q.Requests = nil, q.Requests[:f.request+1]
-	if found := s.solver.Blame(&q, s.offer.problem.options.Budget); len(found.Requests) > 0 {
-		return found.Requests
+	q := s.relax(&s.offer.question.problem, f.leaveOut)
+	q.Requests = q.Requests[:f.request+1]
+	return s.solver.Core(&q, s.offer.problem.options.Budget)
+}
+
+// leastLimit is how many devices a claim would have to be allowed for its requests,
+// and those before the breaking one, to be met.
+func (s *search) leastLimit(f fault) int {
+	q := s.relax(&s.offer.question.problem, noCounters)
+	q.Requests = q.Requests[:f.request+1]
+	most := 0
+	for r := range q.Requests {
+		for k := range q.Requests[r].Choices {
+			most += q.Requests[r].Choices[k].Count
+		}
 	}
-	return []int{f.request}
+	return q.Limit + 1 + sort.Search(most, func(n int) bool {
+		more := q
+		more.Limit += 1 + n
+		return !s.impossible(&more)
+	})
 }
 
 // mostOf is how many devices a request could have if it was alone and there were no

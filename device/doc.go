@@ -122,9 +122,9 @@ that works and maybe not the best.
 # Why not
 
 A node that is refused although each request could be met alone is asked again for
-less (blame.go): for devices only, with counters too, with capacity too, then with
-one constraint after the other. What makes the answer a no is the reason:
-DevicesShared, CountersShort, CapacityShort or ConstraintUnmet. [Problem.Explain]
+less (blame.go): for devices only, then with the limit of a claim, with counters, with
+capacity, then with one constraint after the other. What makes the answer a no is the
+reason: DevicesShared, ClaimTooLarge, CountersShort, CapacityShort or ConstraintUnmet. [Problem.Explain]
 adds what it rests on: how many devices are in the class, match and are free, who
 holds the others and what else is wrong with each, what is left of counters, how the
 free ones are spread over the values of a constraint, and how many could be had.

@@ -58,14 +58,24 @@ func (s *search) explain() []*reason.Rejection {
 		return []*reason.Rejection{r}
 	case assign.Impossible:
 		found := s.blame()
-		return append(s.explainFault(found), s.explainOthers(found)...)
+		all := append(s.explainFault(found), s.explainOthers(found)...)
+		if first := o.wayOut(found); first.code != found.code {
+			all = slices.Insert(all, 0, o.explainShortage(first.code, first.request, first.choice))
+		}
+		return all
 	}
 	return nil
 }
 
 func (s *search) explainFault(found fault) []*reason.Rejection {
-	if found.code == reason.ConstraintUnmet {
+	switch found.code {
+	case reason.ConstraintUnmet:
 		return []*reason.Rejection{s.offer.explainUnmet(found)}
+	case reason.ClaimTooLarge:
+		r := s.offer.rejection(found.code, found.request, found.choice)
+		r.Facts = tooLarge(r.Claim, r.Request, int64(s.leastLimit(found))).Facts
+		r.Facts.Class = s.offer.problem.choice(found.request, found.choice).class.Name
+		return []*reason.Rejection{r}
 	}
 	return s.explainTogether(found, s.together(found))
 }
@@ -76,8 +86,8 @@ func (s *search) explainOthers(first fault) []*reason.Rejection {
 	o := &s.offer
 	alternatives := o.alive[first.request]
 	var all []*reason.Rejection
-	for i, k := range alternatives {
-		if i == first.choice {
+	for _, k := range alternatives {
+		if k == first.choice {
 			continue
 		}
 		o.alive[first.request] = []int{k}

@@ -46,8 +46,8 @@ func (p *Problem) Solve(node NodeView) (Plan, *reason.Rejection) {
 	}
 	switch s.solve(s.offer.ask()) {
 	case assign.Impossible:
-		found := s.blame()
-		return s.refused(), s.offer.rejection(found.code, found.request, s.offer.alive[found.request][found.choice])
+		found := s.offer.wayOut(s.blame())
+		return s.refused(), s.offer.rejection(found.code, found.request, found.choice)
 	case assign.Ended:
 		return s.refused(), s.offer.rejection(reason.SearchEnded, 0, 0)
 	}

@@ -14,7 +14,7 @@ import (
 // explainUnmet tells of a constraint that cannot be held.
 func (o *offer) explainUnmet(found fault) *reason.Rejection {
 	first := o.question.problem.Constraints[found.constraint].Members[0]
-	index := o.alive[found.request][found.choice]
+	index := found.choice
 	r := o.rejection(found.code, found.request, index)
 	c := o.problem.choice(found.request, index)
 	facts := &r.Facts

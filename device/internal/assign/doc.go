@@ -157,9 +157,8 @@ once is hard in theory, and so are Distinct constraints that cross each other.
 
 # Why not
 
-[Solver.Blame] finds out what makes a problem impossible by asking for parts of it:
-the requests alone, then with the limit of claims, with counters, and with one
-constraint after the other, and then with one request less as long as it remains
-impossible. It asks many questions, and is meant for when somebody wants to know.
+What makes a problem impossible is found out by whoever asks, who leaves out one
+thing after the other and asks again. [Solver.Core] does this with requests. It asks
+many questions, and is meant for when somebody wants to know.
 */
 package assign
