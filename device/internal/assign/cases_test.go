@@ -289,7 +289,7 @@ func gpus() []testCase {
 // budget is what callers allow by default, most the steps that each case may take.
 const (
 	budget = 50_000_000
-	most   = 4_000_000
+	most   = 1_000_000
 )
 
 // TestCases: each is answered, rightly and in far fewer steps than any budget.

@@ -23,6 +23,9 @@ type lot struct {
 type cluster struct {
 	// from and to are where its lots are.
 	from, to int32
+	// wants and wantsTo are where the wants are that use its devices, in the order in
+	// which its fills have them.
+	wants, wantsTo int32
 	// fills is the number of what it can hold, see fills.
 	fills int32
 }
@@ -33,6 +36,7 @@ type clusters struct {
 	all     []cluster
 	lots    []lot
 	devices []int32
+	wants   []int32
 	plain   Set
 
 	parent []int32
@@ -41,17 +45,21 @@ type clusters struct {
 	// resource in it, if stamp has the number of the cluster.
 	resources    []int32
 	local, stamp []int32
-	members      [][2]int32
-	looks, key   []byte
-	units        []byte
-	lotOf        []int32
+	// place has the place of each want among those of the present cluster; supply is
+	// how often the devices of the cluster can be used for each of these.
+	place      []int32
+	supply     []int64
+	members    [][2]int32
+	looks, key []byte
+	units      []byte
+	lotOf      []int32
 }
 
 // read finds the clusters, and what each can hold.
 func (c *clusters) read(s *Solver, st *state) bool {
 	u := &s.uses
 	devices := st.problem.Devices
-	c.all, c.lots, c.devices, c.looks = c.all[:0], c.lots[:0], c.devices[:0], c.looks[:0]
+	c.all, c.lots, c.devices, c.wants, c.looks = c.all[:0], c.lots[:0], c.devices[:0], c.wants[:0], c.looks[:0]
 	c.plain = zeroed(c.plain, Words(devices))
 	c.parent = filled(c.parent, devices, nobody)
 	c.owner = filled(c.owner, len(u.left), nobody)
@@ -161,7 +169,8 @@ func (c *clusters) join(a, b int32) {
 // the same can hold, or else computes it.
 func (c *clusters) gather(s *Solver, st *state, members [][2]int32) bool {
 	u := &s.uses
-	first := len(c.lots)
+	first, wants := len(c.lots), len(c.wants)
+	c.place, c.supply = filled(c.place, len(s.wants.all), nobody), c.supply[:0]
 	number := int32(len(c.all) + 1)
 	c.resources = c.resources[:0]
 	c.lotOf = c.lotOf[:0]
@@ -169,7 +178,7 @@ func (c *clusters) gather(s *Solver, st *state, members [][2]int32) bool {
 		d := m[1]
 		s.steps += int64(len(u.at(int(d))))
 		from := len(c.looks)
-		c.looks = c.appendLooks(c.looks, s, u, int(d), number)
+		c.looks = c.appendLooks(c.looks, s, u, int(d), number, wants)
 		at := slices.IndexFunc(c.lots[first:], func(l lot) bool {
 			return !u.several[d] && string(c.looks[l.looks:l.looksTo]) == string(c.looks[from:])
 		})
@@ -200,7 +209,9 @@ func (c *clusters) gather(s *Solver, st *state, members [][2]int32) bool {
 	from := len(c.looks)
 	c.looks = s.pack.appendUnits(c.looks, s, c, number)
 	c.units = c.looks[from:]
-	c.all = append(c.all, cluster{from: int32(first), to: int32(len(c.lots))})
+	c.all = append(c.all, cluster{
+		from: int32(first), to: int32(len(c.lots)), wants: int32(wants), wantsTo: int32(len(c.wants)),
+	})
 	return c.fill(s, &c.all[len(c.all)-1])
 }
 
@@ -215,10 +226,9 @@ func (c *clusters) fill(s *Solver, cluster *cluster) bool {
 		c.key = binary.AppendUvarint(c.key, uint64(l.most))
 		c.key = append(c.key, c.looks[l.looks:l.looksTo]...)
 	}
-	for _, l := range c.lots[cluster.from:cluster.to] {
-		for _, use := range u.at(int(c.devices[l.from])) {
-			c.key = binary.AppendUvarint(c.key, uint64(s.wants.all[use.want].demand))
-		}
+	for at, w := range c.wants[cluster.wants:cluster.wantsTo] {
+		// More than there is to be had makes no difference.
+		c.key = binary.AppendUvarint(c.key, uint64(min(int64(s.wants.all[w].demand), c.supply[at])))
 	}
 	c.key = append(c.key, c.units...)
 	if fills, ok := s.filled.recall(c.key); ok {
@@ -233,14 +243,14 @@ func (c *clusters) fill(s *Solver, cluster *cluster) bool {
 	return ok
 }
 
-// appendLooks describes a device by all that counts. Resources are named by the
-// order in which they occur in the cluster.
-func (c *clusters) appendLooks(looks []byte, s *Solver, u *uses, d int, number int32) []byte {
+// appendLooks describes a device by all that counts. Resources and wants are named by
+// the order in which they occur in the cluster, whose wants are those from one on.
+func (c *clusters) appendLooks(looks []byte, s *Solver, u *uses, d int, number int32, wants int) []byte {
 	uses := u.at(d)
 	looks = binary.AppendUvarint(looks, uint64(len(uses)))
 	for i := range uses {
 		use := &uses[i]
-		looks = binary.AppendUvarint(looks, uint64(use.want))
+		looks = binary.AppendUvarint(looks, uint64(c.supplied(use, wants)))
 		looks = binary.AppendUvarint(looks, use.seats)
 		looks = binary.AppendUvarint(looks, uint64(use.most))
 		looks = c.appendAmounts(looks, s, u, u.amountsOf(use), number)
@@ -272,6 +282,21 @@ func (c *clusters) appendAmounts(looks []byte, s *Solver, u *uses, amounts []Amo
 	}
 	return append(looks, 0)
 }
+
+// supplied is the place of the want of a use among those of the present cluster.
+func (c *clusters) supplied(use *use, wants int) int32 {
+	at := c.place[use.want]
+	if at == nobody {
+		at = int32(len(c.wants) - wants)
+		c.place[use.want] = at
+		c.wants, c.supply = append(c.wants, use.want), append(c.supply, 0)
+	}
+	c.supply[at] += int64(use.most)
+	return at
+}
+
+// of are the wants that use the devices of a cluster.
+func (c *clusters) of(i int) []int32 { return c.wants[c.all[i].wants:c.all[i].wantsTo] }
 
 // name is the place of a resource in the present cluster.
 func (c *clusters) name(resource, number int32) int32 {

@@ -25,15 +25,22 @@ type combination struct {
 	// plain is how many plain devices each want accepts.
 	plain      []int32
 	plainTotal int32
+	// sole is the only cluster that has devices for each want, nobody if none has, and
+	// various if there are other devices, too.
+	sole []int32
 
 	hopeless memory
 	key      []byte
+
+	scale scale
 
 	// offers are the rows that were found best, prices what each costs together
 	// with what comes after, width numbers each.
 	offers []int32
 	prices []int64
 	width  int
+	// spare is how many units may be broken from each cluster on.
+	spare []int32
 }
 
 // relax looks for devices for all wants of a state, without the constraints that
@@ -70,6 +77,7 @@ func (s *Solver) meet(st *state) answer {
 	}
 	s.combination.begin(s)
 	switch {
+	case !s.combination.soleFit(s):
 	case s.combine(0):
 		s.hand(st)
 		return yes
@@ -87,8 +95,10 @@ func (k *combination) begin(s *Solver) {
 	k.total = filled(k.total, len(clusters)+1, 0)
 	k.chosen = filled(k.chosen, len(clusters), nobody)
 	k.plain = filled(k.plain, k.wants, 0)
+	k.sole = filled(k.sole, k.wants, nobody)
 	k.plainTotal = int32(s.clusters.plain.Count())
 	k.hopeless.forget()
+	k.scale.begin(k.wants, len(clusters))
 	for w := range s.wants.all {
 		k.rest[w] = int32(s.wants.all[w].demand)
 		for i, word := range s.wants.all[w].accept {
@@ -100,13 +110,20 @@ func (k *combination) begin(s *Solver) {
 		most := k.most[i*k.wants : (i+1)*k.wants]
 		copy(most, k.most[(i+1)*k.wants:])
 		best := int32(0)
-		wants := s.fills.wants[f.wants:f.wantsTo]
+		wants := s.clusters.of(i)
 		for at, w := range wants {
 			top := int64(0)
 			for _, row := range s.fills.list[f.list:f.listTo] {
 				top = max(top, s.fills.dims[int(s.fills.rows[row].dims)+at])
 			}
 			most[w] += int32(top)
+			switch {
+			case top == 0:
+			case k.sole[w] == nobody && k.plain[w] == 0:
+				k.sole[w] = int32(i)
+			default:
+				k.sole[w] = various
+			}
 		}
 		for _, row := range s.fills.list[f.list:f.listTo] {
 			sum := int64(0)
@@ -118,6 +135,36 @@ func (k *combination) begin(s *Solver) {
 		k.total[i] = k.total[i+1] + best
 		s.steps += int64(f.listTo - f.list)
 	}
+	k.scale.read(s, k)
+}
+
+const various int32 = -2
+
+// soleFit says whether each cluster can meet at once all that only it can. Values that
+// are pinned make many wants of this kind, and the clusters that come before need not
+// be looked at to find out.
+func (k *combination) soleFit(s *Solver) bool {
+	for i := range k.chosen {
+		if slices.Contains(k.sole, int32(i)) && !k.holdsSole(s, int32(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *combination) holdsSole(s *Solver, i int32) bool {
+	f := &s.fills.all[s.clusters.all[i].fills]
+	wants := s.clusters.of(int(i))
+	return slices.ContainsFunc(s.fills.list[f.list:f.listTo], func(row int32) bool {
+		s.steps += int64(1 + len(wants))
+		dims := s.fills.dims[s.fills.rows[row].dims:]
+		for at, w := range wants {
+			if k.sole[w] == i && dims[at] < int64(k.rest[w]) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // combine says whether the clusters from one on can meet the rest of the demand.
@@ -135,7 +182,7 @@ func (s *Solver) combine(i int) bool {
 		return false
 	}
 	f := &s.fills.all[s.clusters.all[i].fills]
-	wants := s.fills.wants[f.wants:f.wantsTo]
+	wants := s.clusters.of(i)
 	next := k.rest[(i+1)*k.wants : (i+2)*k.wants]
 	for _, row := range s.fills.list[f.list:f.listTo] {
 		s.steps += int64(4 + len(wants))
@@ -164,7 +211,7 @@ func (k *combination) bounded(i int, rest []int32) bool {
 		}
 		sum += rest[w]
 	}
-	return sum <= k.total[i]+k.plainTotal
+	return sum <= k.total[i]+k.plainTotal && k.scale.missing(i, rest) <= k.scale.room[i]
 }
 
 func (k *combination) knows(i int, rest []int32) bool {

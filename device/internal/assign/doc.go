@@ -70,8 +70,8 @@ For each cluster its fills are computed (fills.go): the ways to give devices of 
 to the wants. Devices of the cluster that are the same in everything form a lot, and
 of a lot only numbers are given. Rows that are no better than another in anything
 are dropped after each lot, so few are left in the end. Clusters that look the same
-have the same fills, and these are computed once. A cluster that can give a want
-three devices can give it two, so only the best fills are kept.
+have the same fills, and these are computed once, whichever wants use them. A cluster
+that can give a want three devices can give it two, so only the best fills are kept.
 
 Distinct constraints join clusters that are easy for themselves, such as GPUs. So a
 state is first solved without them, and with them only if it can be met and what was
@@ -80,7 +80,8 @@ found does not keep to them.
 Then the fills are combined (combine.go): cluster by cluster, one of its fills is
 taken off the demand. All that matters later is how much demand is left, so a rest
 that was found hopeless before a cluster is not tried there again; and it is hopeless
-at once if all clusters that follow have too few devices for a want, or in total.
+at once if all clusters that follow have too few devices for a want, or in total, or
+if the rest weighs more than they hold (scale.go).
 The last rest has to be met by the plain devices. That is a matching along
 augmenting paths (matching.go).
 
@@ -144,8 +145,10 @@ whatever can be had for nothing by exchanging single devices for earlier ones
 
 It is the same search: rows have a price, a row is no better than another only if it
 is not cheaper either, and the combination looks for the cheapest fills (packed.go,
-packing.go, unit.go). A state that cannot be completed at a lower price than the
-best so far is not split. An eighth of the budget is spent on it at most.
+packing.go, unit.go). By weight it is known how many whole devices have to be broken
+at least; fills are first looked for that break no more, as mostly there are some. A
+state that cannot be completed at a lower price than the best so far is not split. An
+eighth of the budget is spent on it at most.
 
 # Steps
 

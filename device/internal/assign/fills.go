@@ -21,11 +21,9 @@ type fills struct {
 	rows  []row
 	dims  []int64
 	costs []int64
-	// wants are those of each filling; list are the rows that were kept.
-	wants []int32
-	list  []int32
+	// list are the rows that were kept.
+	list []int32
 
-	place           []int32
 	units           []retiring
 	last            []int32
 	front, survivor []int32
@@ -33,8 +31,7 @@ type fills struct {
 
 // filling is all that is known about clusters that look the same.
 type filling struct {
-	wants, wantsTo int32
-	list, listTo   int32
+	list, listTo int32
 }
 
 // row says how many devices each want has, how much of each resource is left, and
@@ -57,7 +54,7 @@ func (f *fills) forget() {
 		*f = fills{}
 	}
 	f.all, f.rows, f.dims, f.costs = f.all[:0], f.rows[:0], f.dims[:0], f.costs[:0]
-	f.wants, f.list = f.wants[:0], f.list[:0]
+	f.list = f.list[:0]
 }
 
 // retiring is a unit whose price is known after the last lot that takes from it.
@@ -76,16 +73,13 @@ type stage struct {
 
 // compute finds the fills of a cluster. It fails if the budget ends.
 func (f *fills) compute(s *Solver, c *clusters, cluster *cluster) (number int32, ok bool) {
-	at := stage{Solver: s, lots: c.lots[cluster.from:cluster.to], resources: c.resources}
-	wantsFrom := len(f.wants)
-	f.place = filled(f.place, len(s.wants.all), nobody)
+	at := stage{
+		Solver: s, lots: c.lots[cluster.from:cluster.to],
+		wants: c.wants[cluster.wants:cluster.wantsTo], resources: c.resources,
+	}
 	f.last = filled(f.last, len(c.resources), 0)
 	for l := range at.lots {
 		for _, use := range at.uses.at(int(c.devices[at.lots[l].from])) {
-			if f.place[use.want] == nobody {
-				f.place[use.want] = int32(len(f.wants) - wantsFrom)
-				f.wants = append(f.wants, use.want)
-			}
 			for _, a := range at.uses.amountsOf(&use) {
 				f.lasts(c, a.Counter, l)
 			}
@@ -99,7 +93,6 @@ func (f *fills) compute(s *Solver, c *clusters, cluster *cluster) (number int32,
 			f.lasts(c, a.Counter, l)
 		}
 	}
-	at.wants = f.wants[wantsFrom:]
 	at.stride = len(at.wants) + len(at.resources)
 	f.wait(&at, c)
 	f.front = append(f.front[:0], f.root(&at))
@@ -113,10 +106,7 @@ func (f *fills) compute(s *Solver, c *clusters, cluster *cluster) (number int32,
 	}
 	listFrom := len(f.list)
 	f.list = append(f.list, f.front...)
-	f.all = append(f.all, filling{
-		wants: int32(wantsFrom), wantsTo: int32(len(f.wants)),
-		list: int32(listFrom), listTo: int32(len(f.list)),
-	})
+	f.all = append(f.all, filling{list: int32(listFrom), listTo: int32(len(f.list))})
 	return int32(len(f.all) - 1), true
 }
 
@@ -186,7 +176,7 @@ func (f *fills) extend(at *stage, c *clusters, i int32, l, u int, use *use) bool
 	at.steps += 4
 	old := f.rows[i]
 	dims := f.dims[old.dims : int(old.dims)+at.stride]
-	want := f.place[use.want]
+	want := c.place[use.want]
 	switch {
 	case dims[want] >= int64(at.Solver.wants.all[use.want].demand):
 		return false

@@ -39,12 +39,17 @@ func (m *memory) recall(key []byte) (value int32, ok bool) {
 	return 0, false
 }
 
-// remember keeps the value for a key that is not there yet.
+// remember keeps the value for a key, in place of what it was before.
 func (m *memory) remember(key []byte, value int32) {
 	if 2*len(m.entries) >= len(m.table) {
 		m.grow()
 	}
-	e := entry{hash: hashOf(key), from: len(m.keys), to: len(m.keys) + len(key), value: value}
+	hash := hashOf(key)
+	if i := m.table[m.place(hash, key)]; i > 0 {
+		m.entries[i-1].value = value
+		return
+	}
+	e := entry{hash: hash, from: len(m.keys), to: len(m.keys) + len(key), value: value}
 	m.keys = append(m.keys, key...)
 	m.entries = append(m.entries, e)
 	m.table[m.place(e.hash, key)] = int32(len(m.entries))

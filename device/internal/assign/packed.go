@@ -91,8 +91,21 @@ func (s *Solver) cheapest(st *state) []int64 {
 		k.offers, k.prices = nil, nil
 	}
 	k.offers, k.prices = k.offers[:0], k.prices[:0]
-	best := s.offer(0)
-	if s.ended() || best < 0 {
+	if !k.soleFit(s) {
+		return nil
+	}
+	// With as few units as could do there is little to try, and mostly it does.
+	best := nobody
+	k.spare = filled(k.spare, len(k.chosen)+1, 0)
+	k.spare[0] = k.scale.broken(0, k.rest[:k.wants])
+	for more := int32(1); ; more *= 2 {
+		best = s.offer(0)
+		if best != nobody || s.ended() || k.spare[0] >= int32(len(s.pack.units)) {
+			break
+		}
+		k.spare[0] += more
+	}
+	if s.ended() || best == nobody {
 		return nil
 	}
 	s.accept()
@@ -101,16 +114,24 @@ func (s *Solver) cheapest(st *state) []int64 {
 }
 
 // offer finds the cheapest fills for the clusters from one on that meet the rest
-// of the demand. It returns their number, or nobody if there are none.
+// of the demand and break no more units than may be. It returns their number, or nobody
+// if there are none.
 func (s *Solver) offer(i int) int32 {
 	k := &s.combination
 	rest := k.rest[i*k.wants : (i+1)*k.wants]
 	s.steps += int64(4 + k.wants)
-	if s.ended() || !k.bounded(i, rest) {
+	if s.ended() || !k.bounded(i, rest) || k.scale.broken(i, rest) > k.spare[i] {
 		return nobody
 	}
 	if number, known := k.hopeless.recall(k.describe(i, rest)); known {
-		return number
+		switch {
+		case number < 0 && k.spare[i] <= nobody-1-number:
+			return nobody
+		case number >= 0 && k.price(number)[wholes] > int64(k.spare[i]):
+			return nobody
+		case number >= 0:
+			return number
+		}
 	}
 	best := nobody
 	if i == len(k.chosen) {
@@ -121,7 +142,12 @@ func (s *Solver) offer(i int) int32 {
 		best = s.offers(i)
 	}
 	if !s.ended() {
-		k.hopeless.remember(k.describe(i, rest), best)
+		// What is not to be had with so many units may be with more.
+		number := best
+		if best == nobody {
+			number = nobody - 1 - k.spare[i]
+		}
+		k.hopeless.remember(k.describe(i, rest), number)
 	}
 	return best
 }
@@ -132,14 +158,11 @@ func (s *Solver) offers(i int) int32 {
 	k := &s.combination
 	rest, next := k.rest[i*k.wants:(i+1)*k.wants], k.rest[(i+1)*k.wants:(i+2)*k.wants]
 	f := &s.fills.all[s.clusters.all[i].fills]
-	wants := s.fills.wants[f.wants:f.wantsTo]
+	wants := s.clusters.of(i)
 	best, most := nobody, int32(0)
 	for _, row := range s.fills.list[f.list:f.listTo] {
 		own := s.fills.costs[int(row)*k.width : int(row+1)*k.width]
 		s.steps += int64(4 + len(wants))
-		if best != nobody && slices.Compare(own, k.price(best)) > 0 {
-			continue
-		}
 		copy(next, rest)
 		dims := s.fills.dims[s.fills.rows[row].dims:]
 		used := int32(0)
@@ -147,6 +170,10 @@ func (s *Solver) offers(i int) int32 {
 			n := min(next[w], int32(dims[at]))
 			next[w] -= n
 			used += n
+		}
+		k.spare[i+1] = k.spare[i] - int32(own[wholes])
+		if k.spare[i+1] < 0 || best != nobody && k.dearer(own, k.scale.broken(i+1, next), k.price(best)) {
+			continue
 		}
 		later := s.offer(i + 1)
 		if later == nobody {
@@ -168,6 +195,15 @@ func (s *Solver) offers(i int) int32 {
 	return best
 }
 
+// dearer says whether a fill costs more than a price when at least so many more units
+// are broken.
+func (k *combination) dearer(fill []int64, broken int32, than []int64) bool {
+	if all := fill[wholes] + int64(broken); all != than[wholes] {
+		return all > than[wholes]
+	}
+	return slices.Compare(fill[wholes+1:], than[wholes+1:]) > 0
+}
+
 // add makes an offer that costs nothing yet.
 func (k *combination) add(row int32) int32 {
 	k.offers = append(k.offers, row)
@@ -186,10 +222,9 @@ func (s *Solver) accept() {
 		rest, next := k.rest[i*k.wants:(i+1)*k.wants], k.rest[(i+1)*k.wants:(i+2)*k.wants]
 		number, _ := k.hopeless.recall(k.describe(i, rest))
 		row := k.offers[number]
-		f := &s.fills.all[s.clusters.all[i].fills]
 		copy(next, rest)
 		dims := s.fills.dims[s.fills.rows[row].dims:]
-		for at, w := range s.fills.wants[f.wants:f.wantsTo] {
+		for at, w := range s.clusters.of(i) {
 			next[w] -= min(next[w], int32(dims[at]))
 		}
 		k.chosen[i] = row
