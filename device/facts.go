@@ -14,6 +14,9 @@ import (
 func (o *offer) facts(c *choice) *reason.Devices {
 	s, sieved := &o.problem.sieves[c.sieve], &o.sieved[c.sieve]
 	d := &reason.Devices{InClass: sieved.inClass, Match: sieved.match.Count(), Free: sieved.free.Count()}
+	if c.all {
+		d.Match -= sieved.passed
+	}
 	refuse := func(i int, why string) {
 		d.Refused = append(d.Refused, reason.Refused{Device: o.name(i), Why: why})
 	}

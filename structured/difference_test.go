@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,18 @@ func TestAnswersThatDiffer(t *testing.T) {
 			w.slices = []*resourceapi.ResourceSlice{s}
 			w.claim(exactly(resourceapi.ExactDeviceRequest{}), sameNUMA)
 		}, "", "d1"},
+		{"no difference: devices that are none without a feature count for no limit", func(w *world) {
+			w.features.DeviceBindingAndStatus = false
+			var names []string
+			for i := range 17 {
+				names = append(names, fmt.Sprintf("d%02d", i))
+			}
+			// Not enough for all: they are counted without having been had.
+			w.slices = counted(1, names...)
+			s := w.slices[0]
+			s.Spec.Devices[3].BindingConditions, s.Spec.Devices[3].BindingFailureConditions = []string{"ready"}, []string{"failed"}
+			w.claim(append(slices.Clone(all), resourceapi.DeviceRequest{Name: "again", Exactly: all[0].Exactly}))
+		}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := plainWorld()

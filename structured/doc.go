@@ -51,7 +51,10 @@ Besides, these answers differ, as upstream's are wrong:
     or of a pool, is passed over for the next one. A request for all devices that
     conflicts with an earlier choice makes the search go back to that.
   - A pool of which a newer generation has been seen is outdated everywhere, also on
-    nodes where only slices of the older one are visible.
+    nodes where only slices of the older one are visible. Two cases of upstream's table
+    say otherwise, multi-host-resource-pool-complete-update-from-node-1-to-node-2 and
+    multi-host-resource-pool-incomplete-update-from-node-1-to-node-2: they allocate
+    devices of generation 1 on the one node while generation 2 is there for the other.
   - A selector or derived attribute that does not compile is an error even if no device
     would have been asked about.
   - A list is no value of an attribute while ListTypeAttributes is off. Upstream takes
