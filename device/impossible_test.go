@@ -92,6 +92,58 @@ func TestBarelyImpossibleIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
+// The same for values that have to differ, for alternatives, and for partitions.
+func TestBarelyImpossibleMixesAreAnsweredAtOnce(t *testing.T) {
+	exactly := func(name string, count int64, of ...string) resourceapi.DeviceRequest {
+		r := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", Count: count}
+		for _, p := range of {
+			r.Selectors = profile(p)
+		}
+		return resourceapi.DeviceRequest{Name: name, Exactly: r}
+	}
+	alternatives := func(name string, counts ...int64) resourceapi.DeviceRequest {
+		r := resourceapi.DeviceRequest{Name: name}
+		for i, count := range counts {
+			r.FirstAvailable = append(r.FirstAvailable, resourceapi.DeviceSubRequest{Name: fmt.Sprint("n", i), DeviceClassName: "gpu", Count: count})
+		}
+		return r
+	}
+	distinct := resourceapi.DeviceConstraint{DistinctAttribute: ptr.To[resourceapi.FullyQualifiedName]("gpu.test/root")}
+	for _, c := range []struct {
+		name        string
+		world       *world
+		requests    []resourceapi.DeviceRequest
+		constraints []resourceapi.DeviceConstraint
+		code        reason.Code
+	}{
+		{"8 of 7 values on 64 devices", rootsAndNuma(grid(7, 10)[:64]), []resourceapi.DeviceRequest{exactly("a", 4), exactly("b", 4)}, []resourceapi.DeviceConstraint{distinct}, reason.ConstraintUnmet},
+		{"8 of 8 values on 64 devices", rootsAndNuma(grid(8, 8)), []resourceapi.DeviceRequest{exactly("a", 4), exactly("b", 4)}, []resourceapi.DeviceConstraint{distinct}, ""},
+		{"alternatives, none for both", rootsAndNuma(grid(31, 1)), []resourceapi.DeviceRequest{alternatives("a", 24, 20, 16), alternatives("b", 24, 20, 16)}, nil, reason.DevicesShared},
+		{"alternatives, the last for both", rootsAndNuma(grid(32, 1)), []resourceapi.DeviceRequest{alternatives("a", 24, 20, 16), alternatives("b", 24, 20, 16)}, nil, ""},
+		{"one partition too many", migNode(), []resourceapi.DeviceRequest{exactly("halves", 15, "half"), exactly("smalls", 5, "small")}, nil, reason.CountersShort},
+		{"partitions that just fit", migNode(), []resourceapi.DeviceRequest{exactly("halves", 15, "half"), exactly("smalls", 4, "small")}, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim"}}
+			claim.Spec.Devices = resourceapi.DeviceClaim{Requests: c.requests, Constraints: c.constraints}
+			c.world.claims = append(c.world.claims, claim)
+			problem := c.world.compile(t, device.Options{Features: everyFeature(), Budget: device.DefaultBudget / 100})
+			node := c.world.view().Node(c.world.node)
+			plan, refused := problem.Solve(node)
+			switch {
+			case refused != nil && refused.Code != c.code:
+				t.Fatalf("refused with %s, want %q", refused.Code, c.code)
+			case refused == nil && c.code != "":
+				t.Fatalf("placed, want %s", c.code)
+			case refused == nil:
+				if err := device.Verify(problem, node, plan); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // grid is so many roots, with so many devices each, of numa 0, 1, and so on.
 func grid(roots, each int) [][2]int {
 	var devices [][2]int
