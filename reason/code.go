@@ -81,6 +81,9 @@ const (
 	// DevicesNominated: the devices are free, and left for a more important pod, or
 	// one that came first, which is nominated for the node. Object is that pod.
 	DevicesNominated Code = "DevicesNominated"
+	// NominationPending: a more important pod, or one that came first, is nominated
+	// for the node, and it is not known yet who goes for it. Object is that pod.
+	NominationPending Code = "NominationPending"
 	// ConstraintUnmet: enough devices are free, but no choice of them satisfies
 	// a constraint of the claim.
 	ConstraintUnmet Code = "ConstraintUnmet"
@@ -175,6 +178,7 @@ var entries = map[Code]entry{
 	ExtendedResourceUnsupported: {DoesNotFit, "extended resources from a DeviceClass are not supported", false},
 	DevicesShared:               {DoesNotFit, "not enough free devices for all requests together", true},
 	DevicesNominated:            {DoesNotFit, "free devices are kept for a pod that is nominated for the node", true},
+	NominationPending:           {CannotKnow, "others are about to be evicted for a pod that is nominated for the node", false},
 	ConstraintUnmet:             {DoesNotFit, "free devices do not satisfy a constraint", true},
 	PoolIncomplete:              {CannotKnow, "a pool of devices is being updated by its driver", false},
 	PoolInvalid:                 {BrokenInput, "a pool of devices is invalid", false},

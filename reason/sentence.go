@@ -109,6 +109,9 @@ var sentences = map[Code]func(r *Rejection) string{
 	DevicesNominated: func(r *Rejection) string {
 		return "the free devices" + r.on() + " that " + r.claim() + " could have are kept for pod " + r.object() + ", which is nominated for " + r.place()
 	},
+	NominationPending: func(r *Rejection) string {
+		return "others are about to be evicted from " + r.place() + " for pod " + r.object() + ", which is nominated for it, and it is not known yet what that leaves for " + r.claim()
+	},
 	ConstraintUnmet: func(r *Rejection) string {
 		verb := " want "
 		if len(r.Facts.Requests) < 2 {

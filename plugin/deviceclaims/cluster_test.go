@@ -226,9 +226,14 @@ type handle struct {
 	recorder *events.FakeRecorder
 	groups   *groups
 
+	// nominated are the pods that the scheduling queue has nominated, by node.
+	nominated map[string][]fwk.PodInfo
+
 	mutex sync.Mutex
 	woken map[string]*v1.Pod
 }
+
+func (h *handle) NominatedPodsForNode(node string) []fwk.PodInfo { return h.nominated[node] }
 
 // Activate remembers which pods the plugin has woken.
 func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
@@ -346,13 +351,6 @@ type podInfo struct {
 }
 
 func (p podInfo) GetPod() *v1.Pod { return p.pod }
-
-// nodeLister has every node that anybody asks for.
-type nodeLister struct{ fwk.NodeInfoLister }
-
-func (nodeLister) Get(name string) (fwk.NodeInfo, error) {
-	return nodeInfo{node: makeNode(name)}, nil
-}
 
 type nodeInfo struct {
 	fwk.NodeInfo

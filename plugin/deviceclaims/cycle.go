@@ -44,6 +44,9 @@ type cycle struct {
 	// elsewhere are the claims whose allocation cannot be used on some node, one
 	// entry for each different set of them. It is all that PostFilter needs.
 	elsewhere map[string][]podClaim
+	// holders are, by node, pods that this one might evict, where some have to go for
+	// a nominated pod and it is not known yet which.
+	holders map[string][]holder
 	// warned are the warnings that the pod has got in this cycle.
 	warned sets.Set[string]
 

@@ -66,9 +66,10 @@
 // What was freed for a pod is kept for it. On the node that a pod is nominated for,
 // pods of no higher priority get a plan only if it leaves the nominated one its
 // devices, counting in those of pods that are ending; if need be they take other
-// devices than they would alone. While it is unknown who will make room, they wait;
-// a nominated pod whose claims the node could not even meet when empty is ignored. A
-// device that several nodes can reach is kept on the nominated node only, and the
+// devices than they would alone. In the moment between a nomination and the eviction
+// that goes with it, nobody knows who makes room, and pods wait lest the same victims
+// are chosen twice. A nominated pod whose claims the node could not even meet when
+// empty is ignored. A device that several nodes can reach is kept on the nominated node only, and the
 // in-tree plugin of another profile keeps nothing.
 //
 // PostFilter comes before preemption. A pod that will fit on its nominated node as

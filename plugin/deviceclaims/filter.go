@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/device"
@@ -64,10 +65,19 @@ func (c *cycle) choseBeside(node string) bool {
 
 func (p *Plugin) solve(t *trial, pod *v1.Pod, node *v1.Node) (*choice, *reason.Rejection, error) {
 	chosen, rejection, err := p.solveAfter(t.cycle, pod, node, live.Change{Gone: t.freed()})
-	if err != nil || rejection != nil || len(t.nominated) == 0 {
+	if err != nil || len(t.nominated) == 0 {
 		return chosen, rejection, err
 	}
-	return p.solveBeside(t, pod, node, chosen)
+	beside, refused, err := p.solveBeside(t, pod, node, chosen, rejection)
+	if err != nil || refused == nil || !p.isNominated(pod, node.Name) {
+		return beside, refused, err
+	}
+	// Who is nominated for the node as well, and no more important, has made room of
+	// his own, or none of them has: they need not wait for each other.
+	betters := &trial{cycle: t.cycle, evicted: t.evicted, nominated: slices.DeleteFunc(slices.Clone(t.nominated), func(other *v1.Pod) bool {
+		return corev1helpers.PodPriority(other) <= corev1helpers.PodPriority(pod)
+	})}
+	return p.solveBeside(betters, pod, node, chosen, rejection)
 }
 
 // solveAfter looks for a plan that avoids the devices on which the pod has failed

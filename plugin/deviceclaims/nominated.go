@@ -4,16 +4,13 @@
 package deviceclaims
 
 import (
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
-	"github.com/berth-scheduler/berth/internal/ledger"
 	"github.com/berth-scheduler/berth/internal/live"
 	"github.com/berth-scheduler/berth/reason"
 )
@@ -25,42 +22,62 @@ import (
 
 // expectation is what a nominated pod needs on its node.
 type expectation struct {
-	pod    reason.Ref
+	pod    *v1.Pod
 	claims []podClaim
 }
 
 // solveBeside looks for a plan with which the pods nominated for the node still
-// find their devices, when alone is one that ignores them. What pods that are
-// ending will give back counts for the nominated pods only.
-func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice) (*choice, *reason.Rejection, error) {
-	expected, kept, err := p.keep(t, node)
+// find their devices. What pods that are ending will give back counts for the
+// nominated pods only.
+//
+// alone and refused are the answer that ignores the nominated pods. A pod that does
+// not fit anyway is told to wait when it might evict others and it is not known yet
+// who goes for the nominated pods: it would choose the same.
+func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice, refused *reason.Rejection) (*choice, *reason.Rejection, error) {
+	if refused != nil && !refused.Evictable() {
+		return nil, refused, nil
+	}
+	expected, kept, err := p.keep(t, pod, node)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(expected) == 0 {
-		return alone, nil, nil
+		return alone, refused, nil
 	}
 	open := t.problem.Open()
-	refused := &reason.Rejection{
+	nominated := &reason.Rejection{
 		Code: reason.DevicesNominated, Node: node.Name, Claim: claimRef(open[0].Namespace, open[0].Name),
-		Facts: reason.Facts{Object: expected[0].pod},
+		Facts: reason.Facts{Object: reason.Ref{Kind: "Pod", Namespace: expected[0].pod.Namespace, Name: expected[0].pod.Name}},
 	}
-	if kept == nil {
+	switch {
+	case kept == nil && mayPreempt(expected) && t.mayEvict(node.Name):
+		nominated.Code = reason.NominationPending
+		return nil, nominated, nil
+	case refused != nil:
 		return nil, refused, nil
+	case kept == nil:
+		return nil, nominated, nil
+	}
+
+	// First as if this pod came before the nominated ones, then after them, then both
+	// at once: either may have taken what only the other can use. Only the last way
+	// misses nothing, but it cannot tell what is free for all from what is only about
+	// to be.
+	taken := allocatedWith(open, alone.results())
+	if _, rejection, err := p.allocate(t.cycle, claimsOfAll(expected), node, live.Change{Gone: t.freedSoon(p), Extra: taken}); err != nil || rejection == nil {
+		return alone.besideOthers(), nil, err
 	}
 	change := live.Change{Gone: t.freed(), Extra: kept}
 	chosen, rejection, err := p.solveAfter(t.cycle, pod, node, change)
 	if err != nil || rejection == nil {
 		return chosen.besideOthers(), nil, err
 	}
-	// What was kept may be all that this pod could use, where other devices would do
-	// for the nominated ones.
 	all, rejection, err := p.allocate(t.cycle, append(slices.Clone(t.claims), claimsOfAll(expected)...), node, live.Change{Gone: t.freed()})
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case rejection != nil && rejection.Evictable():
-		return nil, refused, nil
+		return nil, nominated, nil
 	case rejection != nil:
 		return nil, rejection, nil
 	}
@@ -70,10 +87,11 @@ func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice
 }
 
 // keep returns what the nominated pods expect of the node, and their claims with
-// devices that they would get once the pods that are ending are gone, nil while it
-// is others who still have to go. A pod that cannot have its devices there, whoever
+// devices that they would get once the pods that are ending are gone. There are no
+// such claims while some other pods have to go and are not told yet; the cycle notes
+// those that the pod at hand might evict too. A pod that cannot have its devices there, whoever
 // goes, expects nothing: its nomination is out of date.
-func (p *Plugin) keep(t *trial, node *v1.Node) ([]expectation, []*resourceapi.ResourceClaim, error) {
+func (p *Plugin) keep(t *trial, pod *v1.Pod, node *v1.Node) ([]expectation, []*resourceapi.ResourceClaim, error) {
 	expected := p.expectations(t)
 	for len(expected) > 0 {
 		claims := claimsOfAll(expected)
@@ -81,8 +99,13 @@ func (p *Plugin) keep(t *trial, node *v1.Node) ([]expectation, []*resourceapi.Re
 		if err != nil || rejection == nil {
 			return expected, kept, err
 		}
-		_, rejection, err = p.allocate(t.cycle, claims, node, live.Change{Gone: func(*resourceapi.ResourceClaim) bool { return true }})
+		var holders []*resourceapi.ResourceClaim
+		_, rejection, err = p.allocate(t.cycle, claims, node, live.Change{Gone: func(claim *resourceapi.ResourceClaim) bool {
+			holders = append(holders, claim)
+			return true
+		}})
 		if err != nil || rejection == nil {
+			p.noteHolders(t.cycle, pod, node.Name, holders)
 			return expected, nil, err
 		}
 		left := slices.DeleteFunc(slices.Clone(expected), func(e expectation) bool { return e.has(rejection.Claim) })
@@ -103,17 +126,25 @@ func (p *Plugin) expectations(t *trial) []expectation {
 	var expected []expectation
 	for _, pod := range t.nominated {
 		claims, rejection := p.claimsOf(pod)
-		if rejection != nil {
-			continue
+		if rejection != nil || len(pod.Spec.SchedulingGates) > 0 {
+			continue // it cannot come
 		}
 		claims = slices.DeleteFunc(claims, func(claim podClaim) bool {
 			return claim.seen.Status.Allocation != nil || t.has(claim.seen.UID)
 		})
 		if len(claims) > 0 {
-			expected = append(expected, expectation{reason.Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, claims})
+			expected = append(expected, expectation{pod, claims})
 		}
 	}
 	return expected
+}
+
+// mayPreempt says whether one of the pods may be evicting others at this moment,
+// without these being told yet: whoever chose victims now would choose the same.
+func mayPreempt(expected []expectation) bool {
+	return slices.ContainsFunc(expected, func(e expectation) bool {
+		return ptr.Deref(e.pod.Spec.PreemptionPolicy, v1.PreemptLowerPriority) != v1.PreemptNever
+	})
 }
 
 func claimsOfAll(expected []expectation) []podClaim {
@@ -143,50 +174,13 @@ func (p *Plugin) allocate(c *cycle, claims []podClaim, node *v1.Node, change liv
 	if rejection != nil {
 		return nil, rejection, nil
 	}
-	open, results := problem.Open(), plan.Results(uuid.NewUUID)
+	return allocatedWith(problem.Open(), plan.Results(uuid.NewUUID)), nil, nil
+}
+
+func allocatedWith(open []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) []*resourceapi.ResourceClaim {
 	allocated := make([]*resourceapi.ResourceClaim, len(open))
 	for i := range open {
 		allocated[i] = planned(open[i], &results[i])
 	}
-	return allocated, nil, nil
-}
-
-// roomIsComing says whether the pod will fit on the node that it is nominated for
-// without anybody else having to go: as soon as what pods leave behind there has
-// been freed, and writes that are in doubt are settled. Events follow both.
-func (p *Plugin) roomIsComing(c *cycle, pod *v1.Pod, statuses fwk.NodeToStatusReader) (bool, error) {
-	name := pod.Status.NominatedNodeName
-	if name == "" || c.view == nil || statuses.Get(name).Code() == fwk.UnschedulableAndUnresolvable {
-		return false, nil
-	}
-	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
-	if err != nil {
-		return false, nil //nolint:nilerr // the node is gone, and with it the hope
-	}
-	if _, rejection, err := p.solveOn(c, pod, info.Node(), live.Change{}); err != nil || rejection == nil {
-		return false, err // it is not devices that are missing
-	}
-	t := &trial{cycle: c}
-	soon := t.freedSoon(p)
-	_, rejection, err := p.solveOn(c, pod, info.Node(), live.Change{Gone: func(claim *resourceapi.ResourceClaim) bool {
-		return soon(claim) || !c.has(claim.UID) && p.ledger.State(claim.UID) == ledger.Doubtful
-	}})
-	if err != nil {
-		return false, fmt.Errorf("look for devices on node %s: %w", name, err)
-	}
-	return rejection == nil, nil
-}
-
-// ended says whether a claim's consumer is a pod that is gone or on its way out.
-func (p *Plugin) ended(namespace string, user resourceapi.ResourceClaimConsumerReference) bool {
-	if user.APIGroup != "" || user.Resource != podsResource {
-		return false
-	}
-	pod := p.devices.Pod(namespace, user.Name)
-	return pod == nil || pod.UID != user.UID || pod.DeletionTimestamp != nil
-}
-
-// has says whether a claim is one of the pod's own.
-func (c *cycle) has(uid types.UID) bool {
-	return slices.ContainsFunc(c.claims, func(own podClaim) bool { return own.seen.UID == uid })
+	return allocated
 }

@@ -73,6 +73,11 @@ func andAny(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	return claim
 }
 
+func withPriority(pod *v1.Pod, priority int32) *v1.Pod {
+	pod.Spec.Priority = &priority
+	return pod
+}
+
 func terminating(pod *v1.Pod) *v1.Pod {
 	pod.DeletionTimestamp, pod.Finalizers = ptr.To(metav1.Now()), []string{"x"}
 	return pod
@@ -88,14 +93,15 @@ func TestDevicesAreLeftForNominatedPods(t *testing.T) {
 		slice   *resourceapi.ResourceSlice
 		low     *resourceapi.ResourceClaim
 		others  []runtime.Object // high's claim, and whatever else there is
-		refused bool
+		high    func(*v1.Pod)
+		refused reason.Code
 		want    []string // devices of low
 	}{
 		"the only free device": {
-			slice: makeModels("n1", "a"), low: makeClaim("low"), others: []runtime.Object{makeClaim("high")}, refused: true,
+			slice: makeModels("n1", "a"), low: makeClaim("low"), others: []runtime.Object{makeClaim("high")}, refused: reason.DevicesNominated,
 		},
 		"a device for each": {
-			slice: makeModels("n1", "a", "a"), low: makeClaim("low"), others: []runtime.Object{makeClaim("high")}, want: []string{"gpu-1"},
+			slice: makeModels("n1", "a", "a"), low: makeClaim("low"), others: []runtime.Object{makeClaim("high")}, want: []string{"gpu-0"},
 		},
 		"the first device is the only one for the nominated pod": {
 			slice: makeModels("n1", "a", "b"), low: makeClaim("low"), others: []runtime.Object{wanting(makeClaim("high"), 1, "a")}, want: []string{"gpu-1"},
@@ -118,14 +124,32 @@ func TestDevicesAreLeftForNominatedPods(t *testing.T) {
 		"pods are ending, but for nobody else": {
 			slice: makeModels("n1", "a", "a"), low: makeClaim("low"),
 			others:  []runtime.Object{wanting(makeClaim("high"), 2), allocated(makeClaim("left"), "n1", "gpu-1", makePod("gone"))},
-			refused: true,
+			refused: reason.DevicesNominated,
 		},
 		"pods are about to be evicted for the nominated pod": {
 			slice: makeModels("n1", "a", "a"), low: makeClaim("low"),
 			others: []runtime.Object{
 				wanting(makeClaim("high"), 2), makePod("running"), allocated(makeClaim("held"), "n1", "gpu-1", makePod("running")),
 			},
-			refused: true,
+			refused: reason.NominationPending,
+		},
+		"the pod can evict none of those who might go": {
+			slice: makeModels("n1", "a", "a"), low: makeClaim("low"),
+			others: []runtime.Object{
+				wanting(makeClaim("high"), 2), withPriority(makePod("running"), 1), allocated(makeClaim("held"), "n1", "gpu-1", makePod("running")),
+			},
+			refused: reason.DevicesNominated,
+		},
+		"pods would have to be evicted for the nominated pod, which may not": {
+			slice: makeModels("n1", "a", "a"), low: makeClaim("low"), high: func(pod *v1.Pod) { pod.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever) },
+			others: []runtime.Object{
+				wanting(makeClaim("high"), 2), makePod("running"), allocated(makeClaim("held"), "n1", "gpu-1", makePod("running")),
+			},
+			refused: reason.DevicesNominated,
+		},
+		"the nominated pod is kept out of the queue": {
+			slice: makeModels("n1", "a"), low: makeClaim("low"), others: []runtime.Object{makeClaim("high")},
+			high: func(pod *v1.Pod) { pod.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "gate"}} }, want: []string{"gpu-0"},
 		},
 		"the nominated pod has its device":      {slice: makeModels("n1", "a", "a"), low: makeClaim("low"), others: []runtime.Object{allocated(makeClaim("high"), "n1", "gpu-1", high)}, want: []string{"gpu-0"}},
 		"the nominated pod has no claim yet":    {slice: makeModels("n1", "a"), low: makeClaim("low"), want: []string{"gpu-0"}},
@@ -135,11 +159,18 @@ func TestDevicesAreLeftForNominatedPods(t *testing.T) {
 		"the nominated pod needs the same ones": {slice: makeModels("n1", "a"), low: makeClaim("high"), want: []string{"gpu-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			low := makePod("low", test.low.Name)
+			low, high := withPriority(makePod("low", test.low.Name), 1), high.DeepCopy()
+			if test.high != nil {
+				test.high(high)
+			}
 			c := newCluster(t, append(test.others, makeClass(), test.slice, test.low, high)...)
 			a, status := c.filterWithNominated(low, "n1", makePod("plain"), high)
-			if test.refused {
-				wantReason(t, status, fwk.Unschedulable, reason.DevicesNominated)
+			if test.refused != "" {
+				code := fwk.Unschedulable
+				if !test.refused.Evictable() {
+					code = fwk.UnschedulableAndUnresolvable
+				}
+				wantReason(t, status, code, test.refused)
 				var r *reason.Rejection
 				if errors.As(status.AsError(), &r) && r.Facts.Object.Name != "high" {
 					t.Errorf("the reason names %v, want the nominated pod", r.Facts.Object)
@@ -162,6 +193,31 @@ func TestDevicesAreLeftForNominatedPods(t *testing.T) {
 			}
 			if !slices.Equal(got, test.want) {
 				t.Errorf("the pod gets %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// Pods that are nominated for one node and are equally important do not wait for each
+// other.
+func TestNominatedPodsDoNotBlockEachOther(t *testing.T) {
+	objects := []runtime.Object{makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeClaim("pod"), makeClaim("other"), makePod("low"), allocated(makeClaim("low"), "n1", "gpu-1", makePod("low"))}
+	for name, test := range map[string]struct {
+		nominated string
+		priority  int32 // of the other
+		refused   bool
+	}{
+		"both are":                    {nominated: "n1", priority: 5},
+		"only the other is":           {priority: 5, refused: true},
+		"the pod is for another node": {nominated: "n2", priority: 5, refused: true},
+		"the other is more important": {nominated: "n1", priority: 6, refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, other := withPriority(makePod("pod", "pod"), 5), withPriority(makePod("other", "other"), test.priority)
+			pod.Status.NominatedNodeName = test.nominated
+			c := newCluster(t, append([]runtime.Object{pod, other}, objects...)...)
+			if _, status := c.filterWithNominated(pod, "n1", other); status.IsSuccess() == test.refused {
+				t.Errorf("refused %v, want %v: %v", !status.IsSuccess(), test.refused, status)
 			}
 		})
 	}
@@ -193,7 +249,7 @@ func TestSeveralNominatedPods(t *testing.T) {
 
 // Preemption for a second pod evicts others than those that go for the first.
 func TestEvictionBesideNominatedPods(t *testing.T) {
-	first, second := makePod("low-0", "low-0"), makePod("low-1", "low-1")
+	first, second := makePod("low-0", "low-0"), makePod("low-1", "low-1") // low-0 is gone
 	high, mid := makePod("high", "high"), makePod("mid", "mid")
 	c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeClaim("high"), makeClaim("mid"), high, second,
 		allocated(makeClaim("low-0"), "n1", "gpu-0", first), allocated(makeClaim("low-1"), "n1", "gpu-1", second))
@@ -221,10 +277,11 @@ func TestEvictionBesideNominatedPods(t *testing.T) {
 // statuses is what Filter said of the nodes.
 type statuses struct {
 	fwk.NodeToStatusReader
-	code fwk.Code
+	code   fwk.Code
+	plugin string
 }
 
-func (s statuses) Get(string) *fwk.Status { return fwk.NewStatus(s.code) }
+func (s statuses) Get(string) *fwk.Status { return fwk.NewStatus(s.code).WithPlugin(s.plugin) }
 
 // A pod that was evicted is gone before its claim is free.
 func TestNobodyElseIsEvictedWhileDevicesAreBeingFreed(t *testing.T) {
@@ -237,16 +294,22 @@ func TestNobodyElseIsEvictedWhileDevicesAreBeingFreed(t *testing.T) {
 		objects []runtime.Object
 		before  func(*cluster)
 		node    fwk.Code
+		plugin  string
 		wait    bool
 	}{
-		"the victim is gone":              {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.Unschedulable, wait: true},
-		"the victim is on its way out":    {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim), terminating(makePod("victim"))}, node: fwk.Unschedulable, wait: true},
-		"the victim came back":            {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim), recreated("victim")}, node: fwk.Unschedulable, wait: true},
-		"the victim is still running":     {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim), makePod("victim")}, node: fwk.Unschedulable},
-		"the device has another user":     {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim, makePod("user")), makePod("user")}, node: fwk.Unschedulable},
-		"a group uses the device":         {pod: high, objects: []runtime.Object{reservedForGroup(allocated(makeClaim("v"), "n1", "gpu-0"))}, node: fwk.Unschedulable},
-		"no eviction can help there":      {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.UnschedulableAndUnresolvable},
-		"it is not devices that are few":  {pod: high, node: fwk.Unschedulable},
+		"the victim is gone":                   {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.Unschedulable, wait: true},
+		"the victim is on its way out":         {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim), terminating(makePod("victim"))}, node: fwk.Unschedulable, wait: true},
+		"the victim came back":                 {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim), recreated("victim")}, node: fwk.Unschedulable, wait: true},
+		"the victim is still running":          {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim), makePod("victim")}, node: fwk.Unschedulable},
+		"the device has another user":          {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim, makePod("user")), makePod("user")}, node: fwk.Unschedulable},
+		"a group uses the device":              {pod: high, objects: []runtime.Object{reservedForGroup(allocated(makeClaim("v"), "n1", "gpu-0"))}, node: fwk.Unschedulable},
+		"no eviction can help there":           {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.UnschedulableAndUnresolvable},
+		"it is the plugin itself that says so": {pod: high, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.UnschedulableAndUnresolvable, plugin: Name, wait: true},
+		"it is not devices that are few":       {pod: high, node: fwk.Unschedulable},
+		"the pod was nominated just now": {
+			pod: unnominated, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.Unschedulable, wait: true,
+			before: func(c *cluster) { c.handle.nominated = map[string][]fwk.PodInfo{"n1": {podInfo{pod: unnominated}}} },
+		},
 		"the pod was not nominated":       {pod: unnominated, objects: []runtime.Object{allocated(makeClaim("v"), "n1", "gpu-0", victim)}, node: fwk.Unschedulable},
 		"the device is somebody's plan":   {pod: high, objects: []runtime.Object{makeClaim("v"), makePod("v", "v")}, before: func(c *cluster) { c.reserve(makePod("v", "v"), "n1") }, node: fwk.Unschedulable},
 		"a write is in doubt for a while": {pod: high, objects: []runtime.Object{makeClaim("v"), makePod("v", "v")}, before: func(c *cluster) { c.reserve(makePod("v", "v"), "n1"); c.plugin.ledger.Doubt("v") }, node: fwk.Unschedulable, wait: true},
@@ -257,13 +320,16 @@ func TestNobodyElseIsEvictedWhileDevicesAreBeingFreed(t *testing.T) {
 				test.before(c)
 			}
 			a, _ := c.begin(test.pod, "n1")
-			_, status := c.plugin.PostFilter(c.ctx, a.state, test.pod, statuses{code: test.node})
+			result, status := c.plugin.PostFilter(c.ctx, a.state, test.pod, statuses{code: test.node, plugin: test.plugin})
 			want := fwk.Unschedulable
 			if test.wait {
 				want = fwk.UnschedulableAndUnresolvable
 			}
 			if status.Code() != want {
 				t.Errorf("PostFilter: got %v, want %v", status, want)
+			}
+			if test.wait && (result == nil || result.NominatedNodeName != "n1") {
+				t.Errorf("the pod loses its nomination: %+v", result)
 			}
 		})
 	}
@@ -276,10 +342,6 @@ func recreated(name string) *v1.Pod {
 }
 
 func TestPodThatGoesElsewhereWakesThoseWhoMadeRoom(t *testing.T) {
-	withPriority := func(pod *v1.Pod, priority int32) *v1.Pod {
-		pod.Spec.Priority = &priority
-		return pod
-	}
 	low, equal, higher := withPriority(makePod("low", "low"), 1), withPriority(makePod("equal", "equal"), 5), withPriority(makePod("higher", "higher"), 9)
 	for node, want := range map[string]bool{"n1": false, "n2": true} {
 		c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0"), makeSlice("n2", "gpu-0"), makeClaim("high"), low, equal, higher)
@@ -297,5 +359,34 @@ func TestPodThatGoesElsewhereWakesThoseWhoMadeRoom(t *testing.T) {
 		if c.handle.wasWoken(higher) {
 			t.Error("a pod was woken that had nothing to make room for")
 		}
+	}
+}
+
+// Nobody chooses victims for himself while those for a nominated pod are not known,
+// for they would be the same. As soon as they are known he can.
+func TestVictimsAreChosenOneAfterTheOther(t *testing.T) {
+	for name, devices := range map[string][]string{"no device is free": {"gpu-0", "gpu-1"}, "one is free": {"gpu-0", "gpu-1", "gpu-2"}} {
+		t.Run(name, func(t *testing.T) {
+			first, second := makePod("first"), makePod("second")
+			high, mid := withPriority(makePod("high", "high"), 9), withPriority(makePod("mid", "mid"), 5)
+			c := newCluster(t, makeClass(), makeSlice("n1", devices...), wanting(makeClaim("high"), int64(len(devices)-1)), makeClaim("mid"),
+				high, mid, first, second, allocated(makeClaim("first"), "n1", "gpu-0", first), allocated(makeClaim("second"), "n1", "gpu-1", second))
+			a, status := c.filterWithNominated(mid, "n1", high)
+			wantReason(t, status, fwk.UnschedulableAndUnresolvable, reason.NominationPending)
+			if _, status := c.plugin.PostFilter(c.ctx, a.state, mid, statuses{}); status.Code() != fwk.Unschedulable {
+				t.Errorf("PostFilter: %v", status)
+			}
+			if c.handle.wasWoken(mid) {
+				t.Error("the pod was woken before anything was known")
+			}
+			if err := c.client.CoreV1().Pods(namespace).Delete(c.ctx, "first", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the pod tries again", func() bool { return c.handle.wasWoken(mid) })
+			_, status = c.filterWithNominated(mid, "n1", high)
+			if status.Code() != fwk.Unschedulable {
+				t.Errorf("when it is known who goes: got %v, want that others can be evicted", status)
+			}
+		})
 	}
 }

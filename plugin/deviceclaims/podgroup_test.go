@@ -30,6 +30,11 @@ type sharedLister struct {
 func (l sharedLister) NodeInfos() fwk.NodeInfoLister { return nodeLister{} }
 func (l sharedLister) PodGroups() fwk.PodGroupLister { return groupLister{l.groups} }
 
+// nodeLister has the nodes of the tests.
+type nodeLister struct{ fwk.NodeInfoLister }
+
+func (nodeLister) List() ([]fwk.NodeInfo, error) { return allNodes(), nil }
+
 type groupManager struct {
 	fwk.PodGroupManager
 	groups *groups

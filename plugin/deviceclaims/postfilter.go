@@ -38,9 +38,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	if coming {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "devices on the nominated node are being freed")
+	if coming != "" {
+		nomination := &fwk.NominatingInfo{NominatedNodeName: coming, NominatingMode: fwk.ModeOverride}
+		return &fwk.PostFilterResult{NominatingInfo: nomination}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "devices on the nominated node are being freed")
 	}
+	p.tryAgainWhenDecided(c, pod)
 	claim, ok := p.dispensable(c)
 	if !ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable)

@@ -55,6 +55,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		avoid:     p.failures.standIns(pod, claims),
 		choices:   make(map[string]*choice),
 		elsewhere: make(map[string][]podClaim),
+		holders:   make(map[string][]holder),
 		warned:    sets.New[string](),
 	}
 	if err := noteInGroup(state, pod, c); err != nil {

@@ -126,7 +126,7 @@ func change(r *reason.Rejection) string {
 			text += " on one " + f.Attribute
 		}
 		return text
-	case reason.DevicesNominated:
+	case reason.DevicesNominated, reason.NominationPending:
 		return "pod " + f.Object.String() + " to be placed"
 	case reason.ExtendedResourceUnsupported:
 		return "a node that has " + r.Request + " of its own"
