@@ -89,8 +89,8 @@ func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice
 // keep returns what the nominated pods expect of the node, and their claims with
 // devices that they would get once the pods that are ending are gone. There are no
 // such claims while some other pods have to go and are not told yet; the cycle notes
-// those that the pod at hand might evict too. A pod that cannot have its devices there, whoever
-// goes, expects nothing: its nomination is out of date.
+// those that the pod at hand might evict too. A pod that cannot have its devices
+// there, whoever goes, expects nothing: its nomination is out of date.
 func (p *Plugin) keep(t *trial, pod *v1.Pod, node *v1.Node) ([]expectation, []*resourceapi.ResourceClaim, error) {
 	expected := p.expectations(t)
 	for len(expected) > 0 {

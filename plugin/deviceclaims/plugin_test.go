@@ -77,7 +77,11 @@ func TestPodWaitsForItsClaims(t *testing.T) {
 				}
 				return
 			}
-			wantReason(t, preEnqueue, fwk.UnschedulableAndUnresolvable, test.want)
+			if missing := test.want == reason.ClaimNotCreated || test.want == reason.ClaimNotFound; missing {
+				wantReason(t, preEnqueue, fwk.UnschedulableAndUnresolvable, test.want)
+			} else if !preEnqueue.IsSuccess() {
+				t.Errorf("the pod is kept out of the queue, where nobody sees why: %v", preEnqueue)
+			}
 			wantReason(t, preFilter, fwk.UnschedulableAndUnresolvable, test.want)
 		})
 	}

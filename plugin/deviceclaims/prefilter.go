@@ -22,9 +22,11 @@ import (
 )
 
 // PreEnqueue keeps a pod out of the queue until its claims exist. Nothing wakes
-// a pod that is kept out but the events of EventsToRegister.
+// a pod that is kept out but the events of EventsToRegister. Whatever else is wrong
+// with a claim is for PreFilter to say: only then is it in the pod's status.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if _, rejection := p.claimsOf(pod); rejection != nil {
+	_, rejection := p.claimsOf(pod)
+	if rejection != nil && (rejection.Code == reason.ClaimNotCreated || rejection.Code == reason.ClaimNotFound) {
 		return p.refuse(rejection)
 	}
 	return nil

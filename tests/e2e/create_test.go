@@ -32,6 +32,10 @@ func create(ctx context.Context, t *testing.T, client kubernetes.Interface, obje
 			_, err = client.ResourceV1().ResourceClaims(namespace).Create(ctx, object, metav1.CreateOptions{})
 		case *resourceapi.ResourceClaimTemplate:
 			_, err = client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, object, metav1.CreateOptions{})
+		case *resourceapi.ResourceSlice:
+			_, err = client.ResourceV1().ResourceSlices().Create(ctx, object, metav1.CreateOptions{})
+		case *resourceapi.DeviceClass:
+			_, err = client.ResourceV1().DeviceClasses().Create(ctx, object, metav1.CreateOptions{})
 		case *v1.PersistentVolume:
 			_, err = client.CoreV1().PersistentVolumes().Create(ctx, object, metav1.CreateOptions{})
 		case *v1.Node:
