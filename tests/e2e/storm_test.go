@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,17 +23,22 @@ import (
 // are as many pods as devices.
 type storm struct {
 	nodes, more, deleted int
-	// configs are the scheduler's configurations, with the name of the profile that
-	// every second pod asks for.
-	configs map[string]string
+	// beside are the profiles that every second pod asks for.
+	beside []besideOurs
 }
+
+// besideOurs is a second profile in the scheduler's configuration, and what it says
+// of a node without a free device.
+type besideOurs struct{ profile, config, reason string }
+
+const noFreeDevice = "not enough free devices"
 
 // theStorm is a small one, unless BERTH_LONG is set.
 func theStorm() storm {
-	s := storm{nodes: 10, more: 60, deleted: 20, configs: map[string]string{"testdata/two-of-ours.yaml": "second"}}
+	s := storm{nodes: 10, more: 60, deleted: 20, beside: []besideOurs{{"second", "testdata/two-of-ours.yaml", noFreeDevice}}}
 	if os.Getenv("BERTH_LONG") != "" {
 		s.nodes, s.more, s.deleted = 200, 2000, 500
-		s.configs["testdata/two-profiles.yaml"] = "in-tree"
+		s.beside = append(s.beside, besideOurs{"in-tree", "testdata/two-profiles.yaml", "cannot allocate all claims"})
 	}
 	return s
 }
@@ -43,30 +49,54 @@ func theStorm() storm {
 // are deleted make room for exactly as many.
 func TestStorm(t *testing.T) {
 	storm := theStorm()
-	for config, profile := range storm.configs {
-		t.Run(profile, func(t *testing.T) {
+	for _, second := range storm.beside {
+		t.Run(second.profile, func(t *testing.T) {
 			ctx := t.Context()
 			cluster := lab.Start(t, lab.Options{Profile: "gpus", Nodes: storm.nodes, Scheduler: lab.None})
 			client := cluster.Client
-			cluster.StartScheduler(t, "--config="+configWithKubeconfig(t, config, cluster.Kubeconfigs["berth-scheduler"]))
+			cluster.StartScheduler(t, "--config="+configWithKubeconfig(t, second.config, cluster.Kubeconfigs["berth-scheduler"]))
 			create(ctx, t, client, newTemplate("one-gpu", gpus(1)))
 
 			stop := churn(ctx, t, client)
 			placed := storm.nodes * 8
-			createAtOnce(ctx, t, client, stormPods("first", placed, profile))
+			createAtOnce(ctx, t, client, stormPods("first", placed, second.profile))
 			eventually(ctx, t, "every pod runs", running(client, placed, 0))
 			stop()
 			checkInvariants(ctx, t, client)
 
-			createAtOnce(ctx, t, client, stormPods("more", storm.more, profile))
-			// Each plugin has its own words.
-			eventually(ctx, t, "all others know why they wait", waitingBecause(client, "nodes are available"))
+			createAtOnce(ctx, t, client, stormPods("more", storm.more, second.profile))
+			eventually(ctx, t, "all others know why they wait", allWaitBecause(client, map[string]string{
+				v1.DefaultSchedulerName: noFreeDevice, second.profile: second.reason,
+			}))
 			for i := range storm.deleted {
 				deletePod(ctx, t, client, fmt.Sprintf("first-%04d", i))
 			}
 			eventually(ctx, t, "others took the devices", running(client, placed, storm.more-storm.deleted))
 			checkInvariants(ctx, t, client)
 		})
+	}
+}
+
+// allWaitBecause says whether every pending pod was told that all nodes have the
+// reason which its profile gives.
+func allWaitBecause(client kubernetes.Interface, reasons map[string]string) func(context.Context) (bool, string) {
+	return func(ctx context.Context) (bool, string) {
+		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			want := fmt.Sprintf("0/%d nodes are available: %[1]d %s.", len(nodes.Items), reasons[pod.Spec.SchedulerName])
+			if pod.Spec.NodeName == "" && !strings.HasPrefix(unschedulable(pod), want) {
+				return false, fmt.Sprintf("pod %s: %q, want %q", pod.Name, unschedulable(pod), want)
+			}
+		}
+		return true, ""
 	}
 }
 
