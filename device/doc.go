@@ -44,7 +44,8 @@ The caller keeps a Pool for as long as its slices are the same objects, and a Us
 for as long as its claims are: each is immutable. What selectors said, the values of
 attributes, amounts as numbers, and what a Use leaves of its Pool are remembered
 inside them, so a node costs what its own devices cost, however many others there
-are.
+are. Pools that are alike in what is asked for share what they remember (share.go), so
+that thousands of nodes do not fill the cache of the processor.
 
 Only the newest generation of a pool counts, whichever node its slices are for. On
 the nodes that it concerns, a pool is usable, incomplete (the newest generation
