@@ -147,8 +147,11 @@ It is the same search: rows have a price, a row is no better than another only i
 is not cheaper either, and the combination looks for the cheapest fills (packed.go,
 packing.go, unit.go). By weight it is known how many whole devices have to be broken
 at least; fills are first looked for that break no more, as mostly there are some. A
-state that cannot be completed at a lower price than the best so far is not split. An
-eighth of the budget is spent on it at most.
+state that cannot be completed at a lower price than the best so far is not split.
+
+Groups of the topology make large clusters of small ones. So what has other prices as
+well is first packed without the topology, and what was found then is the answer if it
+takes too long with it. Each of both may spend a part of the budget only, one in 32.
 
 # Steps
 

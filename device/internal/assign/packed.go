@@ -21,13 +21,7 @@ func (s *Solver) packed() Verdict {
 	if s.indifferent() {
 		return s.inOrder()
 	}
-	s.fills.forget()
-	s.filled.forget()
-	s.pack.start(s, &s.root)
-	s.best = s.best[:0]
-	s.budget = min(s.budget, s.steps+s.budget/packingShare)
-	s.improve(&s.root, 0)
-	if s.ended() {
+	if !s.bargain() {
 		s.settleFor()
 		return Settled
 	}
@@ -36,9 +30,50 @@ func (s *Solver) packed() Verdict {
 	return Found
 }
 
+// bargain makes the witness the best there is. It fails if the budget for that ends;
+// the witness is then the best that was found.
+//
+// Groups of the topology tie devices together that are easy for themselves. Their price
+// counts less than that of units, so first it is done without them: this is what
+// remains if it takes too long with them.
+func (s *Solver) bargain() bool {
+	all := s.problem.Topology
+	if len(all) == 0 || !s.priced() {
+		return s.cheapen(all)
+	}
+	if !s.cheapen(nil) {
+		return false
+	}
+	s.fallback.copy(&s.witness)
+	if s.cheapen(all) {
+		return true
+	}
+	s.holds(&s.root, &s.witness)
+	s.best = append(s.best[:0], s.priceOf(&s.witness)...)
+	s.holds(&s.root, &s.fallback)
+	if slices.Compare(s.priceOf(&s.fallback), s.best) < 0 {
+		s.witness.copy(&s.fallback)
+	}
+	return false
+}
+
 // packingShare is the part of the budget, one in so many, that the best devices are
-// worth once it is known that there are some.
-const packingShare = 8
+// worth each time once it is known that there are some.
+const packingShare = 32
+
+// cheapen makes the witness the best there is, with a price for some levels of the
+// topology. It fails if its part of the budget ends.
+func (s *Solver) cheapen(topology [][]int32) bool {
+	budget := s.budget
+	defer func() { s.budget = budget }()
+	s.budget = min(budget, s.steps+budget/packingShare)
+	s.fills.forget()
+	s.filled.forget()
+	s.pack.start(s, &s.root, topology)
+	s.best = s.best[:0]
+	s.improve(&s.root, 0)
+	return !s.ended()
+}
 
 // improve looks for a better witness from a state on.
 func (s *Solver) improve(from *state, depth int) {

@@ -85,6 +85,44 @@ func TestPackedShared(t *testing.T) {
 	}
 }
 
+// TestPackedWithoutTopology: where the topology makes too much of it, no more GPUs are
+// broken than without, though the first fit would break more.
+func TestPackedWithoutTopology(t *testing.T) {
+	ask := func() *node {
+		n := mig(8)
+		for g := 5; g < 8; g++ {
+			n.hold(g*partitions + 3)
+		}
+		quarters := n.where(func(d int) bool { return n.of(quarter).Has(d) && n.Idle.Has(d) })
+		n.want(0, quarters, 5).want(0, n.of(small), 7).want(1, n.of(half), 3)
+		return n.want(2, quarters, 4).want(2, n.of(small), 3)
+	}
+	solver := &assign.Solver{}
+	broken := func(n *node, strategy assign.Strategy, want assign.Verdict) int {
+		if verdict := solver.Solve(&n.Problem, strategy, budget); verdict != want {
+			t.Fatalf("strategy %d: verdict %d after %d steps, want %d", strategy, verdict, solver.Steps(), want)
+		}
+		gpus := map[int32]bool{}
+		for _, devices := range solver.Answer().Devices {
+			for _, d := range devices {
+				if d < 5*partitions {
+					gpus[d/partitions] = true
+				}
+			}
+		}
+		return len(gpus)
+	}
+	tied := ask()
+	tied.Topology = [][]int32{
+		tied.values(func(d int) int { return d / partitions / 2 }).One,
+		tied.values(func(d int) int { return d / partitions / 4 }).One,
+	}
+	with, without := broken(tied, assign.Packed, assign.Settled), broken(ask(), assign.Packed, assign.Found)
+	if first := broken(ask(), assign.InOrder, assign.Found); with != without || first <= without {
+		t.Errorf("%d whole GPUs are broken, %d without topology, %d in order", with, without, first)
+	}
+}
+
 // TestPackedTies: what is equally good is decided by the order of the devices.
 func TestPackedTies(t *testing.T) {
 	n := mig(4)

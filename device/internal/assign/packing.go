@@ -26,6 +26,8 @@ type packing struct {
 	active bool
 	// width is how many columns a price has.
 	width int
+	// topology are the levels that have a price.
+	topology [][]int32
 
 	// idle are the devices that nobody used before, and that the requests for all
 	// do not take.
@@ -65,24 +67,28 @@ func (s *Solver) indifferent() bool {
 			return false
 		}
 	}
-	if slices.ContainsFunc(s.problem.Charge, func(charge []Amount) bool { return len(charge) > 0 }) {
-		return false
-	}
-	return s.problem.Shared == nil || s.problem.Shared.Common(s.problem.Idle) < 0
+	return !s.priced()
 }
 
-// start finds out what there is to keep in a state.
-func (k *packing) start(s *Solver, st *state) {
+// priced says whether anything but the topology has a price.
+func (s *Solver) priced() bool {
+	return slices.ContainsFunc(s.problem.Charge, func(charge []Amount) bool { return len(charge) > 0 }) ||
+		s.problem.Shared != nil && s.problem.Shared.Common(s.problem.Idle) >= 0
+}
+
+// start finds out what there is to keep in a state, of these levels of the topology.
+func (k *packing) start(s *Solver, st *state, topology [][]int32) {
 	p := st.problem
-	k.active = true
-	k.width = levels + 2*len(p.Topology) + 1
+	k.active, k.topology = true, topology
+	k.width = levels + 2*len(topology) + 1
 	k.idle = append(k.idle[:0], p.Idle...)
 	for w := range k.idle {
 		k.idle[w] &^= st.used()[w] | st.paid()[w]
 	}
 	k.survey(s, st)
-	k.count(p)
-	base := int32(len(s.uses.left))
+	k.count()
+	base := int32(s.uses.marksFrom)
+	s.uses.left = s.uses.left[:base]
 	k.unitMarks = base
 	k.groupMarks = k.unitMarks + int32(len(k.units))
 	groups := k.groups[len(k.groups)-1]
@@ -92,9 +98,9 @@ func (k *packing) start(s *Solver, st *state) {
 }
 
 // count numbers the groups of the topology.
-func (k *packing) count(p *Problem) {
+func (k *packing) count() {
 	k.groups = append(k.groups[:0], 0)
-	for l, level := range p.Topology {
+	for l, level := range k.topology {
 		end := int32(0)
 		for _, group := range level {
 			end = max(end, group+1)
@@ -105,7 +111,7 @@ func (k *packing) count(p *Problem) {
 	for i := range k.complete {
 		k.complete[i] = true
 	}
-	for l, level := range p.Topology {
+	for l, level := range k.topology {
 		for d, group := range level {
 			if group >= 0 && !k.idle.Has(d) {
 				k.complete[k.groups[l]+group] = false
@@ -116,7 +122,7 @@ func (k *packing) count(p *Problem) {
 
 // tells says whether it matters which request has the devices of a choice.
 func (k *packing) tells(s *Solver, slot int) bool {
-	return k.active && len(s.problem.Topology) > 0 && s.rules.slots[slot].size() > 1
+	return k.active && len(k.topology) > 0 && s.rules.slots[slot].size() > 1
 }
 
 // appendMarks appends what a use breaks. To observe a device breaks nothing.
@@ -125,7 +131,7 @@ func (k *packing) appendMarks(marks []mark, s *Solver, slot, d int) []mark {
 	if u := k.unitOfDevice[d]; u >= 0 && k.units[u].whole {
 		marks = append(marks, mark{resource: k.unitMarks + u, column: wholes})
 	}
-	for l, level := range p.Topology {
+	for l, level := range k.topology {
 		group := level[d]
 		at := k.groups[l] + group
 		column := int32(levels + 2*l)

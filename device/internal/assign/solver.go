@@ -14,8 +14,9 @@ type Solver struct {
 
 	// root is the state up to which the answer is decided.
 	root state
-	// witness completes the root, trial is what the last relaxation found.
-	witness, trial witness
+	// witness completes the root, trial is what the last relaxation found; fallback is
+	// the best witness as long as the topology has no price.
+	witness, trial, fallback witness
 	// frames are the states of the branches that the search is in, one within the
 	// other; probe is for trying something.
 	frames []*frame

@@ -60,13 +60,16 @@ func (s *Solver) advance(r, i int) {
 
 // asGood says whether the witness still completes the root, at the best price.
 func (s *Solver) asGood() bool {
-	if s.ended() || !s.holds(&s.root, &s.witness) {
-		return false
-	}
+	return !s.ended() && s.holds(&s.root, &s.witness) && slices.Equal(s.priceOf(&s.witness), s.best)
+}
+
+// priceOf is the price of a witness that completes the root, and that was the last to be
+// asked whether it holds. It is good until the next one.
+func (s *Solver) priceOf(w *witness) []int64 {
 	k := &s.pack
 	k.total = zeroed(k.total, k.width)
 	k.touched = zeroed(k.touched, len(s.uses.left)-s.uses.marksFrom)
-	for r, devices := range s.witness.devices {
+	for r, devices := range w.devices {
 		slot := s.rules.slot(r, int(s.root.chosen[r]))
 		if s.rules.slots[slot].Observe {
 			continue
@@ -92,5 +95,5 @@ func (s *Solver) asGood() bool {
 		after := k.largest(s, parts, func(counter int32) int64 { return s.probe.left[counter] })
 		k.total[shrinks] += int64(before - after)
 	}
-	return slices.Equal(k.total, s.best)
+	return k.total
 }
