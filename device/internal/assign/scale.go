@@ -18,6 +18,8 @@ type scale struct {
 	// unit is broken, and gain the most that they can hold more for each that is.
 	plain            int64
 	room, free, gain []int64
+	// weighs is what the fills of a cluster weigh.
+	weighs []int64
 }
 
 // full is about what a fill weighs that uses a cluster up.
@@ -44,32 +46,45 @@ func (t *scale) read(s *Solver, k *combination) {
 	}
 	t.plain = int64(k.plainTotal) * slices.Max(append(t.weights, 0))
 	for i := len(clusters) - 1; i >= 0; i-- {
-		f := &s.fills.all[clusters[i].fills]
-		room, free, gain := int64(0), int64(0), int64(0)
-		for pass := range 2 {
-			for _, row := range s.fills.list[f.list:f.listTo] {
-				weighs := int64(0)
-				dims := s.fills.dims[s.fills.rows[row].dims:]
-				for at, w := range s.clusters.of(i) {
-					weighs += dims[at] * t.weights[w]
-				}
-				broken := int64(0)
-				if s.pack.active {
-					broken = s.fills.costs[int(row)*s.pack.width+wholes]
-				}
-				switch {
-				case pass == 0 && broken == 0:
-					free = max(free, weighs)
-				case pass == 1 && broken > 0:
-					gain = max(gain, (weighs-free+broken-1)/broken)
-				}
-				room = max(room, weighs)
-			}
-		}
-		t.room[i] = t.room[i+1] + room
-		t.free[i] = t.free[i+1] + free
-		t.gain[i] = max(t.gain[i+1], gain)
+		t.room[i], t.free[i], t.gain[i] = t.room[i+1], t.free[i+1], t.gain[i+1]
+		t.add(s, i)
 	}
+}
+
+// add adds what one cluster can hold to what those after it can.
+func (t *scale) add(s *Solver, i int) {
+	f := &s.fills.all[s.clusters.all[i].fills]
+	rows, wants := s.fills.list[f.list:f.listTo], s.clusters.of(i)
+	t.weighs = t.weighs[:0]
+	room, free := int64(0), int64(0)
+	for _, row := range rows {
+		s.steps += int64(1 + len(wants))
+		weighs := int64(0)
+		dims := s.fills.dims[s.fills.rows[row].dims:]
+		for at, w := range wants {
+			weighs += dims[at] * t.weights[w]
+		}
+		t.weighs = append(t.weighs, weighs)
+		room = max(room, weighs)
+		if s.broken(row) == 0 {
+			free = max(free, weighs)
+		}
+	}
+	for j, row := range rows {
+		if broken := s.broken(row); broken > 0 {
+			t.gain[i] = max(t.gain[i], (t.weighs[j]-free+broken-1)/broken)
+		}
+	}
+	t.room[i] += room
+	t.free[i] += free
+}
+
+// broken is how many units a fill breaks.
+func (s *Solver) broken(row int32) int64 {
+	if !s.pack.active {
+		return 0
+	}
+	return s.fills.costs[int(row)*s.pack.width+wholes]
 }
 
 // share is the part that a use takes of the resource that it takes most of.
