@@ -211,7 +211,7 @@ func (k *combination) bounded(i int, rest []int32) bool {
 		}
 		sum += rest[w]
 	}
-	return sum <= k.total[i]+k.plainTotal && k.scale.missing(i, rest) <= k.scale.room[i]
+	return sum <= k.total[i]+k.plainTotal && k.scale.missing(rest) <= k.scale.room[i]
 }
 
 func (k *combination) knows(i int, rest []int32) bool {

@@ -100,7 +100,7 @@ func (t *scale) share(s *Solver, use *use) int64 {
 }
 
 // missing is what a demand weighs that plain devices cannot meet.
-func (t *scale) missing(i int, rest []int32) int64 {
+func (t *scale) missing(rest []int32) int64 {
 	weighs := -t.plain
 	for w, n := range rest {
 		weighs += int64(n) * t.weights[w]
@@ -111,7 +111,7 @@ func (t *scale) missing(i int, rest []int32) int64 {
 // broken is how many units are broken at least when the clusters from one on meet the
 // rest of a demand, which they can for all that is known.
 func (t *scale) broken(i int, rest []int32) int32 {
-	more := t.missing(i, rest) - t.free[i]
+	more := t.missing(rest) - t.free[i]
 	if more <= 0 || t.gain[i] == 0 {
 		return 0
 	}
