@@ -70,6 +70,11 @@ var rules = []rule{
 		why:    "each plugin can be used without the other",
 	},
 	{
+		rooms:  []string{"device", "volume", "reason", "structured", "plugin", "internal/live", "internal/ledger", "internal/draws", "internal/gate"},
+		banned: []string{module + "/internal/faults", module + "/internal/property"},
+		why:    "it is for tests",
+	},
+	{
 		rooms:  []string{"."},
 		banned: []string{"k8s.io/kubernetes", module + "/cmd", module + "/tests"},
 		why:    "the root module is for import by others and needs only staging modules",

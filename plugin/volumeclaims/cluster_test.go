@@ -32,6 +32,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/internal/faults"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,6 +51,9 @@ var (
 // patience bounds how long a test waits for something that has to happen.
 const patience = 20 * time.Second
 
+// hook stands between the plugin and the API.
+type hook func(call func() (runtime.Object, error)) (runtime.Object, error)
+
 // cluster is an API that keeps resourceVersions, the informers on it, and one
 // plugin.
 type cluster struct {
@@ -63,18 +68,15 @@ type cluster struct {
 
 	// api makes a change of an object one step, as the API server does.
 	api sync.Mutex
-	// held is locked while the informers are held back.
-	held sync.RWMutex
+	// watched are the informers' watches.
+	watched faults.Watches
 
 	mutex   sync.Mutex
 	version int
 	watches int
-	// onPatch, when set, is called for each patch with the function that
-	// applies it.
-	onPatch func(apply func() (runtime.Object, error)) (runtime.Object, error)
-	// onGet, when set, is called for each read of a single object; its error is
-	// what the read returns.
-	onGet func() error
+	// onPatch and onGet, when set, are called for each patch, and each read of a
+	// single object, with the function that carries it out.
+	onPatch, onGet hook
 	// woken are the pods that the plugin asked to be tried again.
 	woken []string
 }
@@ -143,7 +145,7 @@ func (c *cluster) react() {
 		if err != nil {
 			return true, nil, err
 		}
-		return true, c.holding(w), nil
+		return true, c.watched.Through(w), nil
 	})
 	c.client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		c.stamp(action.(clienttesting.CreateAction).GetObject())
@@ -153,58 +155,27 @@ func (c *cluster) react() {
 		c.stamp(action.(clienttesting.UpdateAction).GetObject())
 		return false, nil, nil
 	})
-	c.client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		c.mutex.Lock()
-		onGet := c.onGet
-		c.mutex.Unlock()
-		if onGet == nil {
-			return false, nil, nil
-		}
-		err := onGet()
-		return err != nil, nil, err
+	c.client.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		obj, err := c.through(&c.onGet, func() (runtime.Object, error) {
+			return tracker.Get(action.GetResource(), action.GetNamespace(), action.(clienttesting.GetAction).GetName())
+		})
+		return true, obj, err
 	})
 	c.client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		apply := func() (runtime.Object, error) { return c.applyPatch(action.(clienttesting.PatchActionImpl)) }
-		c.mutex.Lock()
-		onPatch := c.onPatch
-		c.mutex.Unlock()
-		var obj runtime.Object
-		var err error
-		if onPatch != nil {
-			obj, err = onPatch(apply)
-		} else {
-			obj, err = apply()
-		}
+		obj, err := c.through(&c.onPatch, func() (runtime.Object, error) { return c.applyPatch(action.(clienttesting.PatchActionImpl)) })
 		return true, obj, err
 	})
 }
 
-// holding returns a watch whose events wait while the informers are held back.
-func (c *cluster) holding(from watch.Interface) watch.Interface {
-	events := make(chan watch.Event)
-	to := watch.NewProxyWatcher(events)
-	go func() {
-		defer from.Stop()
-		for {
-			select {
-			case event := <-from.ResultChan():
-				c.waitWhileHeld()
-				select {
-				case events <- event:
-				case <-to.StopChan():
-					return
-				}
-			case <-to.StopChan():
-				return
-			}
-		}
-	}()
-	return to
-}
-
-func (c *cluster) waitWhileHeld() {
-	c.held.RLock()
-	defer c.held.RUnlock()
+// through makes the call, through the hook if there is one.
+func (c *cluster) through(set *hook, call func() (runtime.Object, error)) (runtime.Object, error) {
+	c.mutex.Lock()
+	hook := *set
+	c.mutex.Unlock()
+	if hook == nil {
+		return call()
+	}
+	return hook(call)
 }
 
 // applyPatch refuses a patch for another UID or resourceVersion, as the API does.
@@ -240,20 +211,23 @@ func (c *cluster) applyPatch(action clienttesting.PatchActionImpl) (runtime.Obje
 }
 
 // patches sets what becomes of patches.
-func (c *cluster) patches(f func(apply func() (runtime.Object, error)) (runtime.Object, error)) {
+func (c *cluster) patches(f hook) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.onPatch = f
 }
 
 // reads sets what becomes of reads of single objects.
-func (c *cluster) reads(f func() error) {
+func (c *cluster) reads(f hook) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.onGet = f
 }
 
-func (c *cluster) failReads(err error) { c.reads(func() error { return err }) }
+// failing refuses every call.
+func failing(err error) hook {
+	return func(func() (runtime.Object, error)) (runtime.Object, error) { return nil, err }
+}
 
 // eventually fails the test when the condition does not come true at all.
 func (c *cluster) eventually(what string, condition func() bool) {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	storage "k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
-)
 
-var errLost = errors.New("connection lost")
+	"github.com/berth-scheduler/berth/internal/faults"
+)
 
 func TestBoundClaimNeedsNothing(t *testing.T) {
 	pv, pvc := volumeOn("pv", local, "n1"), claim("data", local)
@@ -333,7 +333,7 @@ func TestLostAnswerOfAWriteThatWorked(t *testing.T) {
 				if _, err := apply(); err != nil {
 					return nil, err
 				}
-				return nil, errLost
+				return nil, faults.ErrLost
 			})
 			done := c.mustSchedule(p, "n1").preBind()
 			volume := "pv"
@@ -358,7 +358,7 @@ func TestLostRequestIsRepeated(t *testing.T) {
 	writes := 0
 	c.patches(func(apply func() (runtime.Object, error)) (runtime.Object, error) {
 		if writes++; writes == 1 {
-			return nil, errLost
+			return nil, faults.ErrLost
 		}
 		return apply()
 	})
@@ -372,16 +372,16 @@ func TestWriteInDoubtKeepsTheVolume(t *testing.T) {
 	p, rival := pod("p", "data"), pod("rival", "other")
 	c := newCluster(t, nil, volumeOn("pv", local, "n1"), claim("data", local), claim("other", local), p, rival)
 	a := c.mustSchedule(p, "n1")
-	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) { return nil, errLost })
-	c.failReads(errLost)
+	c.patches(failing(faults.ErrLost))
+	c.reads(failing(faults.ErrLost))
 
-	if err := c.result(a.preBind()); !errors.Is(err, errLost) {
+	if err := c.result(a.preBind()); !errors.Is(err, faults.ErrLost) {
 		t.Fatalf("PreBind returned %v, want the lost connection", err)
 	}
 	if _, status := c.schedule(rival, "n1"); status.IsSuccess() {
 		t.Fatal("the volume was offered to another claim while a write of it is in doubt")
 	}
-	c.failReads(nil)
+	c.reads(nil)
 	a.unreserve()
 	c.mustSchedule(rival, "n1")
 }
@@ -390,9 +390,7 @@ func TestRefusedWriteFreesTheVolume(t *testing.T) {
 	p, rival := pod("p", "data"), pod("rival", "other")
 	c := newCluster(t, nil, volumeOn("pv", local, "n1"), claim("data", local), claim("other", local), p, rival)
 	a := c.mustSchedule(p, "n1")
-	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) {
-		return nil, apierrors.NewForbidden(v1.Resource("persistentvolumes"), "pv", errors.New("no"))
-	})
+	c.patches(failing(apierrors.NewForbidden(v1.Resource("persistentvolumes"), "pv", errors.New("no"))))
 	if err := c.result(a.preBind()); !apierrors.IsForbidden(err) {
 		t.Fatalf("PreBind returned %v, want the refusal", err)
 	}

@@ -5,7 +5,6 @@ package volumeclaims
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -16,35 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	storage "k8s.io/component-helpers/storage/volume"
+
+	"github.com/berth-scheduler/berth/internal/faults"
 )
-
-// fault is what happens to the nth call to the API server, and to those after it
-// in the case of a kill.
-type fault struct {
-	name string
-	// before refuses the call; after loses the answer of one that was carried out.
-	before, after error
-	// slow: the answer comes when everybody else has seen what it is about.
-	slow bool
-	// cancel ends the context of the pods' binding cycles, as preemption does.
-	cancel bool
-	// kill ends the scheduler with the call.
-	kill bool
-}
-
-var faults = []fault{
-	{name: "fails", before: apierrors.NewInternalError(errors.New("tested"))},
-	{name: "is forbidden", before: apierrors.NewForbidden(v1.Resource("object"), "name", errors.New("tested"))},
-	{name: "conflicts", before: apierrors.NewConflict(v1.Resource("object"), "name", errors.New("tested"))},
-	{name: "is lost", before: errLost},
-	{name: "is slow", slow: true},
-	{name: "loses its answer", after: errLost},
-	{name: "times out with effect", after: context.DeadlineExceeded},
-	{name: "is cancelled", before: context.Canceled, cancel: true},
-	{name: "is cancelled too late", after: context.Canceled, cancel: true},
-	{name: "is the last of a scheduler that dies", before: errLost, kill: true},
-	{name: "is the last of a scheduler that dies, with effect", after: errLost, kill: true},
-}
 
 // A story is some pods on their way to node n1, which has four volumes of 1Gi and
 // as much provisioned storage as they need. Whatever happens to them, one volume
@@ -83,13 +56,13 @@ var stories = map[string]func() story{
 func TestEveryCallCanGoWrong(t *testing.T) {
 	for name, tell := range stories {
 		t.Run(name, func(t *testing.T) {
-			for _, fault := range faults {
-				t.Run(fault.name, func(t *testing.T) {
+			for _, fault := range faults.All() {
+				t.Run(fault.Name, func(t *testing.T) {
 					t.Parallel()
 					for _, heldBack := range []bool{false, true} {
 						made := 1
 						for n := 1; n <= made && !t.Failed(); n++ {
-							made = tell().run(t, &calls{fault: fault, at: n}, heldBack)
+							made = tell().run(t, faults.At(fault, n), heldBack)
 							if t.Failed() {
 								t.Errorf("call %d of %d, informers held back: %t", n, made, heldBack)
 							}
@@ -103,7 +76,7 @@ func TestEveryCallCanGoWrong(t *testing.T) {
 
 // run lets the pods of the story come to their node while a call goes wrong, and
 // returns how many calls there were.
-func (s story) run(t *testing.T, calls *calls, heldBack bool) int {
+func (s story) run(t *testing.T, calls *faults.Calls, heldBack bool) int {
 	objects := []runtime.Object{tracking(), capacityOn("n1", "2Gi"), claim("rest", local), pod("last", "rest")}
 	for i := range 4 {
 		objects = append(objects, volumeOn(fmt.Sprintf("pv-%d", i+1), local, "n1"))
@@ -116,42 +89,47 @@ func (s story) run(t *testing.T, calls *calls, heldBack bool) int {
 	}
 	c := newCluster(t, nil, objects...)
 	defer c.controllers()()
-	c.patches(calls.patch)
-	c.reads(calls.before)
+	c.patches(calls.Do)
+	c.reads(calls.Do)
 
 	bound := map[types.UID]bool{}
+	deadline := time.Now().Add(patience)
 	for round := 0; len(bound) < len(s.pods); round++ {
-		if round > 20 {
+		if time.Now().After(deadline) {
 			t.Errorf("only %d of %d pods have their volumes", len(bound), len(s.pods))
-			return calls.count()
+			return calls.Count()
 		}
 		if heldBack && round < 2 {
-			c.held.Lock()
+			c.watched.Hold()
 		}
 		ends := s.round(c, calls, bound, round)
 		if heldBack && round < 2 {
-			c.held.Unlock()
+			c.watched.Release()
 		}
 		for uid, end := range ends {
-			if c.result(end) == nil && !calls.dead() {
+			if c.result(end) == nil && !calls.Dead() {
 				bound[uid] = true
 			}
 		}
 		c.checkObjects()
-		if calls.dead() {
+		if calls.Dead() {
 			c.restart(calls)
 		}
 		c.waitForInformers()
+		if len(ends) == 0 {
+			// What is in doubt is settled in the background.
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	c.checkAfterwards()
-	return calls.count()
+	return calls.Count()
 }
 
 // restart is a scheduler that starts after another one has died. Nothing changes
 // meanwhile, as the API in memory forgets what happens between list and watch.
-func (c *cluster) restart(calls *calls) {
+func (c *cluster) restart(calls *faults.Calls) {
 	c.stop()
-	calls.revive()
+	calls.Revive()
 	c.api.Lock()
 	defer c.api.Unlock()
 	c.start(nil)
@@ -159,16 +137,10 @@ func (c *cluster) restart(calls *calls) {
 
 // round takes each pod that is not placed yet through one attempt, all reserved
 // before the first is committed, and returns where the attempts will end.
-func (s story) round(c *cluster, calls *calls, bound map[types.UID]bool, round int) map[types.UID]<-chan error {
+func (s story) round(c *cluster, calls *faults.Calls, bound map[types.UID]bool, round int) map[types.UID]<-chan error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	c.t.Cleanup(cancel)
-	kill := c.stop
-	calls.ends(func() {
-		cancel()
-		if calls.fault.kill {
-			kill()
-		}
-	})
+	calls.Ends(cancel, c.stop)
 	var reserved []*attempt
 	for _, pod := range s.pods {
 		if bound[pod.UID] {
@@ -190,14 +162,14 @@ func (s story) round(c *cluster, calls *calls, bound map[types.UID]bool, round i
 			if _, status := a.plugin.PreBindPreFlight(a.ctx, a.state, a.pod, a.node); !status.IsSkip() {
 				err = a.plugin.PreBind(a.ctx, a.state, a.pod, a.node).AsError()
 			}
-			if err != nil && !calls.dead() {
+			if err != nil && !calls.Dead() {
 				a.plugin.Unreserve(a.ctx, a.state, a.pod, a.node)
 			}
 			end <- err
 		}()
 		ends[a.pod.UID] = end
 		// With what this one has written, and the informers may not show.
-		calls.idle()
+		calls.WaitUntilIdle()
 	}
 	return ends
 }

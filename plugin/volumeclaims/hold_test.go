@@ -91,9 +91,7 @@ func TestHoldIsNotProlongedByTheRetry(t *testing.T) {
 		t.Fatal("the retry does not know that its pod held volumes before")
 	}
 	cycle.holdUntil = time.Now().Add(-time.Second)
-	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) {
-		return nil, apierrors.NewForbidden(v1.Resource("persistentvolumes"), "pv-2", errors.New("not now"))
-	})
+	c.patches(failing(apierrors.NewForbidden(v1.Resource("persistentvolumes"), "pv-2", errors.New("not now"))))
 	if err := c.result(a.preBind()); !apierrors.IsForbidden(err) {
 		t.Fatalf("PreBind returned %v, want the refusal", err)
 	}

@@ -11,6 +11,8 @@ import (
 	storage "k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/internal/faults"
+	"github.com/berth-scheduler/berth/internal/ledger"
 	"github.com/berth-scheduler/berth/reason"
 )
 
@@ -139,6 +141,33 @@ func TestTwoPodsCommitTheSameClaim(t *testing.T) {
 	c.bind("pv")
 	c.must(c.result(aDone))
 	c.must(c.result(bDone))
+	c.wantNothingReserved()
+}
+
+// A pod leaves whose write is in doubt, while another pod, which has written the
+// same, still counts on it and has no reason to look.
+func TestDoubtOfAPodThatLeavesIsSettled(t *testing.T) {
+	first, second := pod("first", "data"), pod("second", "data")
+	pv := volumeOn("pv", local, "n1")
+	c := newCluster(t, nil, pv, claim("data", local), first, second)
+	a := c.mustSchedule(first, "n1")
+	c.watched.Hold()
+	done := a.preBind()
+	c.eventually("the first to have written", func() bool {
+		return c.plugin.stores.BoundVolumes.State(pv.UID) == ledger.Written
+	})
+	b := c.mustSchedule(second, "n1")
+	c.patches(failing(faults.ErrLost))
+	c.reads(failing(faults.ErrLost))
+	if err := c.result(b.preBind()); !errors.Is(err, faults.ErrLost) {
+		t.Fatalf("PreBind returned %v, want the lost connection", err)
+	}
+	b.unreserve()
+	c.patches(nil)
+	c.reads(nil)
+	c.watched.Release()
+	c.bind("pv")
+	c.must(c.result(done))
 	c.wantNothingReserved()
 }
 

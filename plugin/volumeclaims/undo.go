@@ -106,10 +106,12 @@ func (p *Plugin) undoDraw(owner types.UID, d *provision) {
 	p.stores.UndoDraws(owner, []*v1.PersistentVolumeClaim{d.plan})
 }
 
-// undo takes the owner out of the entry for the plan. When that leaves a write
-// in doubt, it returns the read that settles it.
+// undo takes the owner out of the entry for the plan. When a write is in doubt
+// then, it returns the read that settles it: other owners, which may have written
+// what they had to, have no reason to.
 func undo[T metav1.Object](entries *ledger.Ledger[T], owner types.UID, plan T, read func(context.Context, T) (T, error)) func(context.Context) error {
-	if !entries.Undo(owner, plan.GetUID()) || !doubtful(entries, plan) {
+	entries.Undo(owner, plan.GetUID())
+	if !doubtful(entries, plan) {
 		return nil
 	}
 	return func(ctx context.Context) error {

@@ -11,7 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-scheduler/berth/internal/faults"
 )
 
 // The API server has no event for a write that turns out not to have been made.
@@ -21,15 +22,15 @@ func TestPodsAreWokenWhenADoubtIsSettled(t *testing.T) {
 	c := newCluster(t, nil, volumeOn("pv", local, "n1"), claim("data", local), claim("other", local), claim("elsewhere", csi),
 		p, rival, bound, pod("indifferent", "elsewhere"))
 	a := c.mustSchedule(p, "n1")
-	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) { return nil, errLost })
-	c.failReads(errLost)
-	if err := c.result(a.preBind()); !errors.Is(err, errLost) {
+	c.patches(failing(faults.ErrLost))
+	c.reads(failing(faults.ErrLost))
+	if err := c.result(a.preBind()); !errors.Is(err, faults.ErrLost) {
 		t.Fatalf("PreBind returned %v, want the lost connection", err)
 	}
 	a.unreserve()
 	c.mustWait(rival, "n1")
 
-	c.failReads(nil)
+	c.reads(nil)
 	c.wantWoken("rival")
 	c.mustSchedule(rival, "n1")
 	for _, name := range c.wokenPods() {
@@ -58,9 +59,7 @@ func TestPodIsNotWokenByItsOwnStorage(t *testing.T) {
 	c := newCluster(t, nil, tracking(), capacityOn("n1", "1Gi"), claim("data", csi), claim("other", csi), p, rival)
 	a := c.mustSchedule(p, "n1")
 	c.mustWait(rival, "n1")
-	c.patches(func(func() (runtime.Object, error)) (runtime.Object, error) {
-		return nil, apierrors.NewForbidden(v1.Resource("persistentvolumeclaims"), "data", errors.New("no"))
-	})
+	c.patches(failing(apierrors.NewForbidden(v1.Resource("persistentvolumeclaims"), "data", errors.New("no"))))
 	if err := c.result(a.preBind()); !apierrors.IsForbidden(err) {
 		t.Fatalf("PreBind returned %v, want the refusal", err)
 	}
