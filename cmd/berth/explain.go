@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/cmd/internal/explain"
 	"github.com/berth-scheduler/berth/cmd/internal/snapshot"
@@ -55,24 +56,38 @@ cluster. Nothing is changed.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("unknown output format %q, allowed are: text, json", output)
+			write, ok := writers[output]
+			if !ok {
+				return fmt.Errorf("unknown output format %q, allowed are: text, json, yaml", output)
 			}
 			report, err := explainPod(cmd.Context(), flags, args[0])
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				encoder := json.NewEncoder(streams.Out)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(report)
-			}
-			return report.WriteText(streams.Out, width(streams.Out))
+			return write(streams.Out, report)
 		},
 	}
-	pod.Flags().StringVarP(&output, "output", "o", output, "Output format: text or json")
+	pod.Flags().StringVarP(&output, "output", "o", output, "Output format: text, json or yaml")
 	cmd.AddCommand(pod)
 	return cmd
+}
+
+// writers are the output formats by name.
+var writers = map[string]func(io.Writer, *explain.Report) error{
+	"text": func(out io.Writer, report *explain.Report) error { return report.WriteText(out, width(out)) },
+	"json": func(out io.Writer, report *explain.Report) error {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	},
+	"yaml": func(out io.Writer, report *explain.Report) error {
+		text, err := yaml.Marshal(report)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
+		return err
+	},
 }
 
 func explainPod(ctx context.Context, flags *genericclioptions.ConfigFlags, name string) (*explain.Report, error) {

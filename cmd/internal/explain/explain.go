@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/berth-scheduler/berth/cmd/internal/simulate"
@@ -57,6 +58,8 @@ func ended(pod *v1.Pod) bool {
 // report says what the result, nil for a pod that is not waiting, means for the pod.
 func report(s *snapshot.Snapshot, pod *v1.Pod, result *simulate.Result) *Report {
 	r := &Report{
+		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
+
 		Pod:           reason.Ref{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name},
 		SchedulerName: pod.Spec.SchedulerName,
 		Node:          pod.Spec.NodeName,
@@ -84,6 +87,7 @@ func report(s *snapshot.Snapshot, pod *v1.Pod, result *simulate.Result) *Report 
 		r.refused(result.Whole)
 	default:
 		r.nodes(s, pod, result.Nodes)
+		r.Preemption = result.Preemption
 	}
 	return r
 }

@@ -10,6 +10,7 @@ package explain
 
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/cmd/internal/simulate"
 	"github.com/berth-scheduler/berth/reason"
@@ -33,9 +34,17 @@ const (
 	Refused State = "Refused"
 )
 
-// Report is everything that is known about one pod. The field names of its JSON
-// encoding are stable.
+// The version and kind of a Report in JSON and YAML. Of one version, no field is
+// taken away and none changes its meaning.
+const (
+	APIVersion = "explain.berth.dev/v1"
+	Kind       = "PodReport"
+)
+
+// Report is everything that is known about one pod.
 type Report struct {
+	metav1.TypeMeta `json:",inline"`
+
 	Pod           reason.Ref `json:"pod"`
 	SchedulerName string     `json:"schedulerName"`
 	State         State      `json:"state"`
@@ -50,6 +59,9 @@ type Report struct {
 	// Claims and Volumes are what the pod asks for, in the order of its spec.
 	Claims  []Claim  `json:"claims,omitempty"`
 	Volumes []Volume `json:"volumes,omitempty"`
+	// Preemption is what the eviction of other pods would do, when every node has
+	// refused the pod.
+	Preemption *simulate.Preemption `json:"preemption,omitempty"`
 	// WaitsFor are the changes that can give another answer: each of them, or all
 	// together when the pod is refused as a whole.
 	WaitsFor []string `json:"waitsFor,omitempty"`

@@ -67,6 +67,18 @@ func TestReports(t *testing.T) {
 				noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7")),
 			}},
 		},
+		"preemption-helps": {
+			result: &simulate.Result{
+				Nodes: []simulate.Node{noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7"))},
+				Preemption: &simulate.Preemption{
+					Node: "gpu-2", Victims: []reason.Ref{{Kind: "Pod", Namespace: "ml", Name: "notebook-x"}},
+					ViolatesBudgets: 1, NotTried: "the pod has preemptionPolicy Never",
+				},
+			},
+		},
+		"preemption-does-not-help": {
+			result: &simulate.Result{Nodes: []simulate.Node{tainted("gpu-1")}, Preemption: &simulate.Preemption{}},
+		},
 		"storage": {
 			pod: withVolume,
 			result: &simulate.Result{Nodes: []simulate.Node{

@@ -32,8 +32,14 @@ func (r *Report) WriteText(w io.Writer, width int) error {
 	for _, volume := range r.Volumes {
 		r.writeVolume(p, volume)
 	}
-	if len(r.WaitsFor) > 0 {
+	if r.Preemption != nil {
 		p.blank()
+		p.paragraph("", "Would preemption help? "+preemption(r.Preemption))
+	}
+	if len(r.WaitsFor) > 0 {
+		if r.Preemption == nil {
+			p.blank()
+		}
 		// Any of the changes may do on some node; a pod as a whole needs all.
 		between := "; or "
 		if r.Refusal != nil {

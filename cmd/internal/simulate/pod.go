@@ -30,6 +30,8 @@ type Result struct {
 	Whole *Refusal
 	// Nodes has the answer for every node, ordered by name.
 	Nodes []Node
+	// Preemption is set when every node has refused the pod.
+	Preemption *Preemption
 }
 
 // Node is the answer for one node.
@@ -80,11 +82,13 @@ func (s *Scheduler) Pod(ctx context.Context, pod *v1.Pod) (*Result, error) {
 	}
 
 	result := &Result{Nodes: make([]Node, len(nodes))}
+	statuses := make([]*fwk.Status, len(nodes))
 	s.profile.Parallelizer().Until(ctx, len(nodes), func(i int) {
 		node := nodes[i]
 		answer := Node{Name: node.Node().Name}
-		if status := s.profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, node); !status.IsSuccess() {
-			answer.Refusal = refusal(status)
+		statuses[i] = s.profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
+		if !statuses[i].IsSuccess() {
+			answer.Refusal = refusal(statuses[i])
 		} else if !chosen.AllNodes() && !chosen.NodeNames.Has(answer.Name) {
 			answer.Refusal = narrowed(narrowing)
 		}
@@ -98,7 +102,21 @@ func (s *Scheduler) Pod(ctx context.Context, pod *v1.Pod) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return result, nil
+	if slices.ContainsFunc(result.Nodes, func(n Node) bool { return n.Refusal == nil }) {
+		return result, nil
+	}
+	var evictable []fwk.NodeInfo
+	var nominated *fwk.Status
+	for i, node := range nodes {
+		if statuses[i].Code() == fwk.Unschedulable {
+			evictable = append(evictable, node)
+		}
+		if node.Node().Name == pod.Status.NominatedNodeName {
+			nominated = statuses[i]
+		}
+	}
+	result.Preemption, err = s.preemption(ctx, state, pod, nominated, evictable)
+	return result, err
 }
 
 func (s *Scheduler) explain(ctx context.Context, plugin string, state fwk.CycleState, node fwk.NodeInfo) *reason.Rejection {

@@ -6,6 +6,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -85,6 +86,54 @@ func TestEndedPodsTakeNothing(t *testing.T) {
 		if fits := ask(t, s, s.Pods[0]).Nodes[2].Refusal == nil; fits != (i == 0) {
 			t.Errorf("beside a pod that is %s: fits = %v", phase, fits)
 		}
+	}
+}
+
+// The node with both devices is full of a pod of lower priority.
+func TestPreemption(t *testing.T) {
+	crowded := func(priority int32) *snapshot.Snapshot {
+		s := cluster()
+		s.Pods[0].Spec.Priority = ptr.To[int32](10)
+		holder := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "notebook", UID: "notebook"},
+			Spec: v1.PodSpec{
+				NodeName: "c-fits", Priority: &priority,
+				ResourceClaims: []v1.PodResourceClaim{{Name: "gpus", ResourceClaimName: ptr.To("held")}},
+				Containers:     []v1.Container{{Name: "main"}},
+			},
+			Status: v1.PodStatus{Phase: v1.PodRunning},
+		}
+		held := s.ResourceClaims[0].DeepCopy()
+		held.Name, held.UID = "held", "held"
+		held.Status = resourceapi.ResourceClaimStatus{
+			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+				{Request: "gpus", Driver: "gpu.example.com", Pool: "c-fits", Device: "gpu-0"},
+				{Request: "gpus", Driver: "gpu.example.com", Pool: "c-fits", Device: "gpu-1"},
+			}}},
+			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: holder.Name, UID: holder.UID}},
+		}
+		s.Pods = append(s.Pods, holder)
+		s.ResourceClaims = append(s.ResourceClaims, held)
+		return s
+	}
+	notebook := []reason.Ref{{Kind: "Pod", Namespace: "ml", Name: "notebook"}}
+	never := crowded(0)
+	never.Pods[0].Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
+	for name, test := range map[string]struct {
+		snapshot *snapshot.Snapshot
+		want     *Preemption
+	}{
+		"some node fits": {snapshot: cluster()},
+		"lower priority": {snapshot: crowded(0), want: &Preemption{Node: "c-fits", Victims: notebook}},
+		"the same":       {snapshot: crowded(10), want: &Preemption{}},
+		"never":          {snapshot: never, want: &Preemption{Node: "c-fits", Victims: notebook, NotTried: "the pod has preemptionPolicy Never"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ask(t, test.snapshot, test.snapshot.Pods[0]).Preemption
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
@@ -23,6 +24,7 @@ import (
 	schedulerapi "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 
 	"github.com/berth-scheduler/berth/cmd/internal/profile"
 	"github.com/berth-scheduler/berth/cmd/internal/snapshot"
@@ -33,7 +35,10 @@ import (
 type Scheduler struct {
 	profile  framework.Framework
 	explains explainers
-	stop     func()
+	// preemptor finds pods to evict, which budgets may keep.
+	preemptor *defaultpreemption.DefaultPreemption
+	budgets   []*policyv1.PodDisruptionBudget
+	stop      func()
 }
 
 // New builds a scheduler with one profile of the given name, in Berth's default
@@ -81,7 +86,11 @@ func build(ctx context.Context, s *snapshot.Snapshot, profileName string) (*Sche
 	if err := sched.Cache.UpdateSnapshot(klog.FromContext(ctx), nodes); err != nil {
 		return nil, err
 	}
-	return &Scheduler{profile: sched.Profiles[profileName], explains: explains}, nil
+	built := &Scheduler{profile: sched.Profiles[profileName], explains: explains, budgets: s.PodDisruptionBudgets}
+	if built.preemptor, err = preemptor(ctx, profiles[0], built.profile); err != nil {
+		return nil, err
+	}
+	return built, nil
 }
 
 // live returns what a scheduler's informers would deliver. They select the pods
