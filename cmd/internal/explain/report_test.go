@@ -67,6 +67,16 @@ func TestReports(t *testing.T) {
 				noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7")),
 			}},
 		},
+		"devices-here-volumes-there": {
+			pod: func(pod *v1.Pod) {
+				withVolume(pod)
+				pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "bound"
+			},
+			result: &simulate.Result{Nodes: []simulate.Node{
+				noDevices("disk-1", lacksClass(4)),
+				noVolumes("gpu-1", volumeElsewhere()), noVolumes("gpu-2", volumeElsewhere()),
+			}},
+		},
 		"preemption-helps": {
 			result: &simulate.Result{
 				Nodes: []simulate.Node{noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7"))},
@@ -487,6 +497,17 @@ func holding(r *reason.Rejection, pod string, devices ...string) *reason.Rejecti
 		})
 	}
 	return r
+}
+
+func volumeElsewhere() *reason.Rejection {
+	return &reason.Rejection{
+		Code:  reason.VolumeElsewhere,
+		Claim: reason.Ref{Kind: "PersistentVolumeClaim", Namespace: "ml", Name: "bound"}, Volume: "scratch",
+		Facts: reason.Facts{
+			Class: "topolvm", Wanted: ptr.To(resource.MustParse("200Gi")), Attribute: "topology.kubernetes.io/zone", Values: []string{"zone-a"},
+			Object: reason.Ref{Kind: "PersistentVolume", Name: "pvc-3f"},
+		},
+	}
 }
 
 func notEnoughStorage(had string) *reason.Rejection {

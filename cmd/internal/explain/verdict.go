@@ -24,6 +24,9 @@ func verdict(claims []Claim, nodes []simulate.Node) string {
 		return lacking(claims, shared)
 	}
 
+	if text := apart(nodes); text != "" {
+		return text
+	}
 	lack := map[string]int{}
 	for _, node := range nodes {
 		lack[about(node.Refusal)]++
@@ -53,6 +56,27 @@ func verdict(claims []Claim, nodes []simulate.Node) string {
 		return none + ": " + some(texts, 3)
 	}
 	return none + ": " + strings.Join(parts, ", ")
+}
+
+// apart says that the devices of the pod are on some nodes and its volumes on
+// others, nothing if that is not so.
+func apart(nodes []simulate.Node) string {
+	devices, volumes := 0, 0
+	for _, node := range nodes {
+		switch {
+		case hasClaims(node):
+			return ""
+		case node.Devices == nil:
+			devices++
+		case node.Volumes == nil:
+			volumes++
+		}
+	}
+	if devices == 0 || volumes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no node has both its devices and its volumes: the devices could be had on %d of %s, the volumes on %d",
+		devices, count(len(nodes), "node"), volumes)
 }
 
 // everywhere returns, if there is a claim and request (or claim and volume) that
