@@ -150,6 +150,21 @@ func (l *Ledger[T]) Wrote(owner types.UID, obj T) {
 	e.done.Insert(owner)
 }
 
+// Replace says that the API server has created the object that was planned under
+// the UID uid, which was made up for it. The entry goes on as that of plan, under
+// the UID that it has now; no View ever sees both or none of them.
+func (l *Ledger[T]) Replace(uid types.UID, plan T) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	e, ok := l.entries[uid]
+	if !ok {
+		return
+	}
+	delete(l.entries, uid)
+	e.plan, e.hasPlan = plan, true
+	l.entries[plan.GetUID()] = e
+}
+
 // Doubt says that a write of the object has an unknown outcome.
 func (l *Ledger[T]) Doubt(uid types.UID) {
 	l.mutex.Lock()

@@ -362,6 +362,29 @@ func TestPlanAndKnownForm(t *testing.T) {
 	}
 }
 
+// An object that is planned under a made-up UID is one entry all the time, also
+// when it has been created and its status is not written.
+func TestPlanOfAnObjectThatIsToBeCreated(t *testing.T) {
+	l, s := newLedger()
+	planned := object("planned", 0, "gpu-0")
+	reserve(t, l, "pod", planned)
+	created := object("a", 1, "gpu-0")
+	l.Replace(planned.UID, created)
+	l.Replace("nobody", object("nobody", 1))
+	if got := l.InFlight(); len(got) != 1 || got[0] != created {
+		t.Errorf("in flight after it was created: %v, want the plan for it alone", names(got))
+	}
+	if state := l.State(created.UID); state != ledger.Planned {
+		t.Errorf("state after it was created: %s, want Planned", state)
+	}
+	if err := l.Reserve("other", []*v1.ConfigMap{object("b", 1, "gpu-0")}, contradicts); err == nil {
+		t.Error("another object got the device of one that was just created")
+	}
+	l.Wrote("pod", object("a", 2, "gpu-0"))
+	s.show(object("a", 2, "gpu-0"))
+	wantInFlight(t, l)
+}
+
 func TestConcurrentUse(t *testing.T) {
 	l, s := newLedger()
 	var pods sync.WaitGroup

@@ -4,12 +4,15 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +28,7 @@ const (
 	claimsByPool = "berth/claims-by-pool"
 	podsByClaim  = "berth/pods-by-resource-claim"
 	podsWaiting  = "berth/pods-waiting-for-devices"
+	claimsByPod  = "berth/extended-resource-claims-by-pod"
 )
 
 // Devices is what the informer stores say about device claims. All methods may
@@ -48,6 +52,9 @@ func newDevices(factory informers.SharedInformerFactory) (*Devices, error) {
 	claims := factory.Resource().V1().ResourceClaims().Informer()
 	if err := addIndex(claims, claimsByPool, poolsOfClaim); err != nil {
 		return nil, fmt.Errorf("index ResourceClaims by pool: %w", err)
+	}
+	if err := addIndex(claims, claimsByPod, podOfExtended); err != nil {
+		return nil, fmt.Errorf("index ResourceClaims for extended resources by pod: %w", err)
 	}
 	pods := factory.Core().V1().Pods().Informer()
 	if err := addIndex(pods, podsByClaim, claimsOfPod); err != nil {
@@ -87,13 +94,40 @@ func poolsOfClaim(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// waitingPod puts all pods that have claims and no node under one key.
+// waitingPod puts all pods that may need devices and have no node under one key.
 func waitingPod(obj any) ([]string, error) {
 	pod, ok := obj.(*v1.Pod)
-	if !ok || pod.Spec.NodeName != "" || len(pod.Spec.ResourceClaims) == 0 {
+	if !ok || pod.Spec.NodeName != "" || len(pod.Spec.ResourceClaims) == 0 && !requestsExtended(pod) {
 		return nil, nil
 	}
 	return []string{podsWaiting}, nil
+}
+
+// requestsExtended says whether a container of the pod requests a resource with a
+// domain, which a DeviceClass may serve.
+func requestsExtended(pod *v1.Pod) bool {
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if strings.Contains(string(name), "/") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// podOfExtended is the UID of the pod that a claim for extended resources was made for.
+func podOfExtended(obj any) ([]string, error) {
+	claim, ok := obj.(*resourceapi.ResourceClaim)
+	if !ok || claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
+		return nil, nil
+	}
+	if owner := metav1.GetControllerOf(claim); owner != nil && owner.Kind == "Pod" {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
 }
 
 func claimsOfPod(obj any) ([]string, error) {
@@ -136,8 +170,14 @@ func (d *Devices) Claim(namespace, name string) (claim *resourceapi.ResourceClai
 	return &merged, true
 }
 
-// PodsOf returns the pods that use a claim, in no particular order.
+// PodsOf returns the pods that use a claim, in no particular order. A claim for
+// extended resources is used by the pod that it was made for.
 func (d *Devices) PodsOf(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
+	if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+		if owner := metav1.GetControllerOf(claim); owner != nil {
+			return []types.NamespacedName{{Namespace: claim.Namespace, Name: owner.Name}}, nil
+		}
+	}
 	objs, err := d.pods.ByIndex(podsByClaim, claim.Namespace+"/"+claim.Name)
 	if err != nil {
 		return nil, fmt.Errorf("look up the pods of ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
@@ -151,7 +191,24 @@ func (d *Devices) PodsOf(claim *resourceapi.ResourceClaim) ([]types.NamespacedNa
 	return names, nil
 }
 
-// Waiting returns the pods that have claims and no node yet, by namespace/name.
+// ExtendedClaims returns the claims that the store shows for a pod's extended
+// resources, in order of name. There is more than one only after a failure.
+func (d *Devices) ExtendedClaims(pod *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
+	objs, err := d.claims.ByIndex(claimsByPod, string(pod.UID))
+	if err != nil {
+		return nil, fmt.Errorf("look up the ResourceClaims for extended resources of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	var claims []*resourceapi.ResourceClaim
+	for _, obj := range objs {
+		if claim, ok := obj.(*resourceapi.ResourceClaim); ok && claim.Namespace == pod.Namespace {
+			claims = append(claims, claim)
+		}
+	}
+	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int { return cmp.Compare(a.Name, b.Name) })
+	return claims, nil
+}
+
+// Waiting returns the pods that may need devices and have no node yet, by namespace/name.
 func (d *Devices) Waiting() (map[string]*v1.Pod, error) {
 	objs, err := d.pods.ByIndex(podsWaiting, podsWaiting)
 	if err != nil {

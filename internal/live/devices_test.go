@@ -290,3 +290,48 @@ func TestPodsOfAClaim(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
+
+// A View that was made while a claim was planned sees it once, also when the store
+// shows it, under the UID that it has got meanwhile, before the View asks.
+func TestClaimThatIsCreatedDuringAViewCountsOnce(t *testing.T) {
+	d, factory := newTestDevices(t)
+	plan := resourceClaim("pod-extended-resources-abcde", "", "gpu-0")
+	plan.UID = "made-up"
+	if err := d.Ledger().Reserve("pod", []*resourceapi.ResourceClaim{plan}, never); err != nil {
+		t.Fatal(err)
+	}
+	frozen := newInFlight(d.Ledger().InFlight())
+	created := resourceClaim(plan.Name, "7", "gpu-0")
+	created.UID = "real"
+	d.Ledger().Replace(plan.UID, created)
+	showClaims(t, factory, created)
+	claims, err := d.claimsOf(device.PoolID{Driver: "d", Pool: "n1"}, frozen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(claims) != 1 || claims[0] != plan {
+		t.Errorf("%d claims hold the device, want the planned one alone", len(claims))
+	}
+}
+
+func TestClaimsForExtendedResourcesAreFoundByTheirPod(t *testing.T) {
+	d, factory := newTestDevices(t)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "pod"}}
+	made := func(name string, owner types.UID, annotated string) *resourceapi.ResourceClaim {
+		claim := resourceClaim(name, "1")
+		claim.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: annotated}
+		claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: owner, Controller: ptr.To(true)}}
+		return claim
+	}
+	showClaims(t, factory, made("second", "pod", "true"), made("first", "pod", "true"), made("recreated", "older", "true"), made("template", "pod", ""))
+	claims, err := d.ExtendedClaims(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(claims) != 2 || claims[0].Name != "first" || claims[1].Name != "second" {
+		t.Errorf("%d claims were found, want first and second: %v", len(claims), claims)
+	}
+	if pods, err := d.PodsOf(claims[0]); err != nil || len(pods) != 1 || pods[0].Name != "pod" {
+		t.Errorf("pods of the claim: %v, %v; want the one that it was made for", pods, err)
+	}
+}

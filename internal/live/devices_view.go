@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berth-scheduler/berth/device"
 	"github.com/berth-scheduler/berth/internal/ledger"
@@ -168,6 +169,8 @@ func (d *Devices) claimsOf(id device.PoolID, inFlight inFlight) ([]*resourceapi.
 		}
 		other, ok := inFlight.byUID[stored.UID]
 		switch {
+		case !ok && inFlight.planned.Has(types.NamespacedName{Namespace: stored.Namespace, Name: stored.Name}):
+			// Planned before it had a UID, and created since.
 		case !ok:
 			claims = append(claims, stored)
 		case other.ResourceVersion != stored.ResourceVersion && ledger.AtLeast(other, stored):
@@ -193,14 +196,19 @@ func sameDevices(a, b *resourceapi.ResourceClaim) bool {
 type inFlight struct {
 	byUID  map[types.UID]*resourceapi.ResourceClaim
 	byPool map[device.PoolID][]*resourceapi.ResourceClaim
+	// planned are the names of claims that are to be created.
+	planned sets.Set[types.NamespacedName]
 }
 
 func newInFlight(claims []*resourceapi.ResourceClaim) inFlight {
 	in := inFlight{
 		byUID:  make(map[types.UID]*resourceapi.ResourceClaim, len(claims)),
-		byPool: make(map[device.PoolID][]*resourceapi.ResourceClaim),
+		byPool: make(map[device.PoolID][]*resourceapi.ResourceClaim), planned: sets.New[types.NamespacedName](),
 	}
 	for _, claim := range claims {
+		if claim.ResourceVersion == "" {
+			in.planned.Insert(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+		}
 		in.byUID[claim.UID] = claim
 		for _, id := range poolsOf(claim) {
 			in.byPool[id] = append(in.byPool[id], claim)
