@@ -73,9 +73,13 @@ const (
 	// DevicesUnsupported: enough devices match the request and would be free, but
 	// too many of them take a part of the API that is missing or switched off.
 	DevicesUnsupported Code = "DevicesUnsupported"
-	// ExtendedResourceUnsupported: the pod requests an extended resource that
-	// only a DeviceClass could serve on the node. Request is the resource.
-	ExtendedResourceUnsupported Code = "ExtendedResourceUnsupported"
+	// ExtendedClaimLeft: the claim that an earlier attempt has made for the pod's
+	// extended resources has to be deleted first.
+	ExtendedClaimLeft Code = "ExtendedClaimLeft"
+	// ExtendedResourceMapped: the node serves the pod's extended resources by a
+	// device plugin, and the pod's status names a ResourceClaim for them already,
+	// without which the kubelet would not start it. Request is a resource.
+	ExtendedResourceMapped Code = "ExtendedResourceMapped"
 	// DevicesShared: each request could be met alone, not all of them together.
 	DevicesShared Code = "DevicesShared"
 	// DevicesNominated: the devices are free, and left for a more important pod, or
@@ -154,35 +158,36 @@ type entry struct {
 
 // The closed list. A status line has no value that differs between nodes.
 var entries = map[Code]entry{
-	ClaimNotCreated:             {CannotKnow, "waiting for a ResourceClaim to be created from its template", false},
-	ClaimNotFound:               {CannotKnow, "ResourceClaim not found", false},
-	ClaimDeleting:               {CannotKnow, "ResourceClaim is being deleted", false},
-	ClaimNotOwned:               {BrokenInput, "ResourceClaim was created for another pod", false},
-	ClaimFull:                   {DoesNotFit, "ResourceClaim is already reserved for the most pods it may have", false},
-	ClaimElsewhere:              {DoesNotFit, "allocated ResourceClaim is not available on the node", false},
-	DevicesNotReady:             {CannotKnow, "devices of an allocated ResourceClaim did not become ready", false},
-	DeviceClassNotFound:         {CannotKnow, "DeviceClass not found", false},
-	SelectorInvalid:             {BrokenInput, "a device selector does not compile", false},
-	SelectorFailed:              {BrokenInput, "a device selector failed on a device of the node", false},
-	AttributeInvalid:            {BrokenInput, "a derived attribute does not compile", false},
-	AttributeFailed:             {BrokenInput, "a derived attribute failed on a device of the node", false},
-	ClaimUnsupported:            {BrokenInput, "ResourceClaim asks for something that is not supported", false},
-	ClaimTooLarge:               {BrokenInput, "ResourceClaim wants more devices than a claim may hold", false},
-	NoDeviceOfClass:             {DoesNotFit, "no device of the DeviceClass", false},
-	NotEnoughDevices:            {DoesNotFit, "not enough free devices", true},
-	CountersShort:               {DoesNotFit, "not enough of the shared counters of devices is left", true},
-	CountersUnknown:             {CannotKnow, "a device in use that its driver no longer publishes may still consume shared counters", false},
-	CapacityShort:               {DoesNotFit, "not enough capacity of devices that may be shared is left", true},
-	CapacityInvalid:             {BrokenInput, "the capacity that a request would consume cannot be computed", false},
-	DevicesUnsupported:          {DoesNotFit, "devices of the class need something that is not supported", false},
-	ExtendedResourceUnsupported: {DoesNotFit, "extended resources from a DeviceClass are not supported", false},
-	DevicesShared:               {DoesNotFit, "not enough free devices for all requests together", true},
-	DevicesNominated:            {DoesNotFit, "free devices are kept for a pod that is nominated for the node", true},
-	NominationPending:           {CannotKnow, "others are about to be evicted for a pod that is nominated for the node", false},
-	ConstraintUnmet:             {DoesNotFit, "free devices do not satisfy a constraint", true},
-	PoolIncomplete:              {CannotKnow, "a pool of devices is being updated by its driver", false},
-	PoolInvalid:                 {BrokenInput, "a pool of devices is invalid", false},
-	SearchEnded:                 {OutOfBudget, "the search for devices used up its budget", false},
+	ClaimNotCreated:        {CannotKnow, "waiting for a ResourceClaim to be created from its template", false},
+	ClaimNotFound:          {CannotKnow, "ResourceClaim not found", false},
+	ClaimDeleting:          {CannotKnow, "ResourceClaim is being deleted", false},
+	ClaimNotOwned:          {BrokenInput, "ResourceClaim was created for another pod", false},
+	ClaimFull:              {DoesNotFit, "ResourceClaim is already reserved for the most pods it may have", false},
+	ClaimElsewhere:         {DoesNotFit, "allocated ResourceClaim is not available on the node", false},
+	DevicesNotReady:        {CannotKnow, "devices of an allocated ResourceClaim did not become ready", false},
+	DeviceClassNotFound:    {CannotKnow, "DeviceClass not found", false},
+	SelectorInvalid:        {BrokenInput, "a device selector does not compile", false},
+	SelectorFailed:         {BrokenInput, "a device selector failed on a device of the node", false},
+	AttributeInvalid:       {BrokenInput, "a derived attribute does not compile", false},
+	AttributeFailed:        {BrokenInput, "a derived attribute failed on a device of the node", false},
+	ClaimUnsupported:       {BrokenInput, "ResourceClaim asks for something that is not supported", false},
+	ClaimTooLarge:          {BrokenInput, "ResourceClaim wants more devices than a claim may hold", false},
+	NoDeviceOfClass:        {DoesNotFit, "no device of the DeviceClass", false},
+	NotEnoughDevices:       {DoesNotFit, "not enough free devices", true},
+	CountersShort:          {DoesNotFit, "not enough of the shared counters of devices is left", true},
+	CountersUnknown:        {CannotKnow, "a device in use that its driver no longer publishes may still consume shared counters", false},
+	CapacityShort:          {DoesNotFit, "not enough capacity of devices that may be shared is left", true},
+	CapacityInvalid:        {BrokenInput, "the capacity that a request would consume cannot be computed", false},
+	DevicesUnsupported:     {DoesNotFit, "devices of the class need something that is not supported", false},
+	ExtendedClaimLeft:      {CannotKnow, "waiting for the ResourceClaim for extended resources of an earlier attempt to be deleted", false},
+	ExtendedResourceMapped: {DoesNotFit, "a device plugin cannot serve extended resources of a pod that was mapped to a ResourceClaim", false},
+	DevicesShared:          {DoesNotFit, "not enough free devices for all requests together", true},
+	DevicesNominated:       {DoesNotFit, "free devices are kept for a pod that is nominated for the node", true},
+	NominationPending:      {CannotKnow, "others are about to be evicted for a pod that is nominated for the node", false},
+	ConstraintUnmet:        {DoesNotFit, "free devices do not satisfy a constraint", true},
+	PoolIncomplete:         {CannotKnow, "a pool of devices is being updated by its driver", false},
+	PoolInvalid:            {BrokenInput, "a pool of devices is invalid", false},
+	SearchEnded:            {OutOfBudget, "the search for devices used up its budget", false},
 
 	VolumeClaimNotCreated:  {CannotKnow, "waiting for the PersistentVolumeClaim of an ephemeral volume to be created", false},
 	VolumeClaimNotFound:    {CannotKnow, "PersistentVolumeClaim not found", false},

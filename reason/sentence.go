@@ -60,12 +60,15 @@ var sentences = map[Code]func(r *Rejection) string{
 	NoDeviceOfClass: func(r *Rejection) string {
 		return r.place() + " has no device of class " + r.class() + r.wantedBy()
 	},
-	ExtendedResourceUnsupported: func(r *Rejection) string {
-		name := r.Request
-		if name == "" {
-			name = "extended resource"
+	ExtendedClaimLeft: func(r *Rejection) string {
+		return r.claim() + ", which an earlier attempt has made for the pod's extended resources, has to be deleted first"
+	},
+	ExtendedResourceMapped: func(r *Rejection) string {
+		resource := r.Request
+		if resource == "" {
+			resource = "the pod's extended resources"
 		}
-		return r.place() + " has no " + name + " of its own, and Berth does not serve extended resources from a DeviceClass yet"
+		return r.place() + " serves " + resource + " by a device plugin, but the pod's status already names " + r.claim() + " for that, which cannot be taken back"
 	},
 	DevicesUnsupported: func(r *Rejection) string {
 		needs := "they need something that is not supported"

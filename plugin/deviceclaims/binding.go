@@ -21,14 +21,18 @@ import (
 //	any    any        yes        no     a write of the status was tried
 //	any    no         yes        yes    the API server has reserved the claim for the pod
 //
+// A claim for extended resources begins as one that is to be created; its creation
+// is the first attempt.
+//
 // undone is set once by Undo and ends the binding in any of these.
 type binding struct {
 	podClaim
 	// plan is the claim as it will be once written, nil if the API server has
 	// allocated it already and only the reservation is missing. Read-only.
 	plan *resourceapi.ResourceClaim
-	// signalled: the SharedDRAManager counts the pod as a sharer of the plan.
-	signalled bool
+	// signalled is the UID under which the SharedDRAManager counts the pod as a
+	// sharer of the plan, empty if it does not.
+	signalled types.UID
 	attempted bool
 	done      bool
 	undone    bool
@@ -37,11 +41,29 @@ type binding struct {
 	kept bool
 	// failed: the devices did not become ready. The allocation is to go.
 	failed bool
+	// mappings are set for the claim for extended resources, which only this pod
+	// knows. It is created by Commit and deleted by Undo.
+	mappings []v1.ContainerExtendedResourceRequest
+	// shown receives when the informer has changed the claim that Commit created;
+	// unwatch is nil when nobody waits for it.
+	shown   <-chan struct{}
+	unwatch func()
 }
 
 func (b *binding) uid() types.UID { return b.seen.UID }
 
 func (b *binding) ref() reason.Ref { return claimRef(b.seen.Namespace, b.seen.Name) }
+
+// toBeCreated says whether the claim exists in this process only.
+func (b *binding) toBeCreated() bool { return b.seen.ResourceVersion == "" }
+
+// promise is the plan as the SharedDRAManager knows it.
+func (b *binding) promise() *resourceapi.ResourceClaim {
+	if b.toBeCreated() {
+		return inMemory(b.plan)
+	}
+	return b.plan
+}
 
 // allocation is what the claim has, or will have, when the pod runs.
 func (b *binding) allocation() *resourceapi.AllocationResult {

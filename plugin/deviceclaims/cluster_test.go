@@ -84,8 +84,11 @@ func (c *cluster) startScheduler() {
 	c.dra = newDRAManager(factory)
 	c.handle = &handle{client: c.client, factory: factory, dra: c.dra, recorder: events.NewFakeRecorder(1000)}
 	c.plugin = c.newPlugin()
+	watches := c.server.watches.Load()
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	// What happens between the list and the watch would never be shown.
+	eventually(c.t, "claims are watched", func() bool { return c.server.watches.Load() > watches })
 	c.kill = func() {
 		cancel()
 		factory.Shutdown()
@@ -199,9 +202,7 @@ func (c *cluster) wantReserved(name string, pods ...*v1.Pod) {
 func (c *cluster) wantSettled() {
 	c.t.Helper()
 	eventually(c.t, "the ledger is empty", func() bool { return len(c.plugin.ledger.InFlight()) == 0 })
-	if n := c.dra.sharers(); n != 0 {
-		c.t.Errorf("%d sharers of pending allocations are left", n)
-	}
+	eventually(c.t, "the SharedDRAManager counts no sharers of pending allocations", func() bool { return c.dra.sharers() == 0 })
 }
 
 // eventually waits until the informers or a goroutine of the plugin have made a
@@ -225,6 +226,8 @@ type handle struct {
 	dra      *draManager
 	recorder *events.FakeRecorder
 	groups   *groups
+	// nodes are those of the scheduler's snapshot, by name.
+	nodes map[string]*v1.Node
 
 	// nominated are the pods that the scheduling queue has nominated, by node.
 	nominated map[string][]fwk.PodInfo
@@ -256,8 +259,10 @@ func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { retur
 func (h *handle) SharedDRAManager() fwk.SharedDRAManager                 { return h.dra }
 func (h *handle) EventRecorder() events.EventRecorderLogger              { return h.recorder }
 
-func (h *handle) SnapshotSharedLister() fwk.SharedLister { return sharedLister{groups: h.groups} }
-func (h *handle) PodGroupManager() fwk.PodGroupManager   { return groupManager{groups: h.groups} }
+func (h *handle) SnapshotSharedLister() fwk.SharedLister {
+	return sharedLister{groups: h.groups, nodes: h.nodes}
+}
+func (h *handle) PodGroupManager() fwk.PodGroupManager { return groupManager{groups: h.groups} }
 
 // draManager reads from informers and counts the sharers of pending allocations.
 type draManager struct {
@@ -279,10 +284,12 @@ func newDRAManager(factory informers.SharedInformerFactory) *draManager {
 	return m
 }
 
-func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker     { return m.tracker }
-func (m *draManager) ResourceSlices() fwk.ResourceSliceLister      { return sliceLister{m.factory} }
-func (m *draManager) DeviceClasses() fwk.DeviceClassLister         { return classLister{m.factory} }
-func (m *draManager) DeviceClassResolver() fwk.DeviceClassResolver { return classResolver{} }
+func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker { return m.tracker }
+func (m *draManager) ResourceSlices() fwk.ResourceSliceLister  { return sliceLister{m.factory} }
+func (m *draManager) DeviceClasses() fwk.DeviceClassLister     { return classLister{m.factory} }
+func (m *draManager) DeviceClassResolver() fwk.DeviceClassResolver {
+	return classResolver{classLister{m.factory}}
+}
 
 func (t *tracker) sharers() int {
 	t.mutex.Lock()
@@ -334,12 +341,18 @@ func (l classLister) Get(name string) (*resourceapi.DeviceClass, error) {
 	return l.factory.Resource().V1().DeviceClasses().Lister().Get(name)
 }
 
-// classResolver serves the extended resource example.com/gpu.
-type classResolver struct{}
+// classResolver serves the extended resources that classes name.
+type classResolver struct{ classLister }
 
-func (classResolver) GetDeviceClass(name v1.ResourceName) *resourceapi.DeviceClass {
-	if name == "example.com/gpu" {
-		return makeClass()
+func (r classResolver) GetDeviceClass(name v1.ResourceName) *resourceapi.DeviceClass {
+	classes, err := r.List()
+	if err != nil {
+		return nil
+	}
+	for _, class := range classes {
+		if named := ptr.Deref(class.Spec.ExtendedResourceName, ""); named == string(name) || resourceapi.ResourceDeviceClassPrefix+class.Name == string(name) {
+			return class
+		}
 	}
 	return nil
 }
@@ -354,19 +367,8 @@ func (p podInfo) GetPod() *v1.Pod { return p.pod }
 
 type nodeInfo struct {
 	fwk.NodeInfo
-	node        *v1.Node
-	allocatable allocatable
+	node *v1.Node
 }
-
-func (n nodeInfo) GetAllocatable() fwk.Resource { return n.allocatable }
-
-// allocatable are a node's extended resources.
-type allocatable struct {
-	fwk.Resource
-	scalar map[v1.ResourceName]int64
-}
-
-func (a allocatable) GetScalarResources() map[v1.ResourceName]int64 { return a.scalar }
 
 func (n nodeInfo) Node() *v1.Node { return n.node }
 
@@ -404,7 +406,7 @@ func makeNode(name string) *v1.Node {
 func makeClass() *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
-		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{
+		Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: ptr.To("example.com/gpu"), Selectors: []resourceapi.DeviceSelector{
 			{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}},
 		}},
 	}

@@ -28,6 +28,7 @@ var (
 	errDeallocated = errors.New("it was deallocated by someone else in the meantime")
 	errFull        = fmt.Errorf("it is reserved for %d pods already", resourceapi.ResourceClaimReservedForMaxSize)
 	errNotReady    = errors.New("its devices did not become ready")
+	errNameTaken   = errors.New("a claim of that name exists")
 	errPodGone     = errors.New("the pod was deleted in the meantime")
 )
 
@@ -46,9 +47,9 @@ func (p *Plugin) PreBindPreFlight(_ context.Context, state fwk.CycleState, _ *v1
 
 // PreBind commits: it writes the allocations that Reserve planned and reserves
 // all claims for the pod, several claims at a time. Then it waits for the binding
-// conditions of the devices. When any of this fails the framework calls
-// Unreserve, which takes everything back. If the pod was nominated for another node,
-// the devices there are no longer left for it.
+// conditions of the devices, and maps extended resources to them. When any of this
+// fails the framework calls Unreserve, which takes everything back. If the pod was
+// nominated for another node, the devices there are no longer left for it.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	c, err := readCycle(state)
 	if err != nil {
@@ -64,6 +65,10 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 		return fwk.AsStatus(err)
 	}
 	if err := p.awaitDevices(ctx, pod, nodeName, c.bindings); err != nil {
+		c.unbound = true
+		return fwk.AsStatus(err)
+	}
+	if err := p.mapRequests(ctx, pod, c.bindings); err != nil {
 		c.unbound = true
 		return fwk.AsStatus(err)
 	}
@@ -91,6 +96,11 @@ func (p *Plugin) commitAll(ctx context.Context, pod *v1.Pod, bindings []*binding
 // commit writes one claim. On a conflict it reads the claim and tries again for
 // as long as the claim is still free for the plan.
 func (p *Plugin) commit(ctx context.Context, pod *v1.Pod, b *binding) error {
+	if b.toBeCreated() {
+		if err := p.create(ctx, pod, b); err != nil {
+			return err
+		}
+	}
 	claim := b.seen.DeepCopy()
 	if b.plan != nil {
 		claim.Status.Allocation = nil // seen may have it from another pod's plan
@@ -172,15 +182,19 @@ func (p *Plugin) committed(ctx context.Context, pod *v1.Pod, b *binding, written
 	b.done = true
 	p.ledger.Wrote(pod.UID, written)
 	logger := klog.FromContext(ctx)
+	logger.V(5).Info("Claim is reserved for the pod", "pod", klog.KObj(pod), "claim", klog.KObj(written))
+	if b.unwatch != nil {
+		p.follow(b, written)
+		return
+	}
 	if err := p.dra.ResourceClaims().AssumeClaimAfterAPICall(written); err != nil {
 		// A newer form of the claim, or its deletion, came first.
 		logger.V(5).Info("Claim was not assumed", "claim", klog.KObj(written), "err", err)
 	}
-	if b.signalled {
-		p.dra.ResourceClaims().MaybeRemoveClaimPendingAllocation(b.uid(), false)
-		b.signalled = false
+	if b.signalled != "" {
+		p.dra.ResourceClaims().MaybeRemoveClaimPendingAllocation(b.signalled, false)
+		b.signalled = ""
 	}
-	logger.V(5).Info("Claim is reserved for the pod", "pod", klog.KObj(pod), "claim", klog.KObj(written))
 }
 
 // read gets the claim from the API server and makes sure that it is the same.

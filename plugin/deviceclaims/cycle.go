@@ -25,12 +25,16 @@ const stateKey fwk.StateKey = Name
 // cycle is what the plugin knows in one scheduling and binding cycle of a pod.
 // PreFilter makes it. A pod without claims and extended resources has none.
 type cycle struct {
-	claims  []podClaim
-	problem *device.Problem
+	pod    *v1.Pod
+	claims []podClaim
+	// own is what the pod asks of a node with its own claims alone.
+	own *variant
 	// view is nil when there is nothing to allocate.
 	view *live.View
-	// extended are the pod's extended resources that a DeviceClass serves.
-	extended []v1.ResourceName
+	// extended is nil if no DeviceClass serves an extended resource of the pod.
+	extended *extended
+	// left are claims for extended resources of earlier attempts.
+	left []*resourceapi.ResourceClaim
 	// broken are the claims whose devices have failed to become ready.
 	broken []podClaim
 	// avoid are claims that stand for the devices on which this pod has failed
@@ -65,9 +69,16 @@ func (c *cycle) look(node *v1.Node, change live.Change) (device.NodeView, error)
 	return c.view.NodeAfter(node, change)
 }
 
+// allocates says whether there may be anything to allocate on some node.
+func (c *cycle) allocates() bool {
+	return c.extended != nil || c.own != nil && len(c.own.problem.Open()) > 0
+}
+
 // choice is a Plan for one node. Only Filter writes it, except for made.
 type choice struct {
 	plan device.Plan
+	// of is what the plan answers.
+	of *variant
 	// made are the plan's results once somebody has asked for them, so that all who
 	// ask see the same ones. Whoever asks must not change them.
 	made []resourceapi.AllocationResult

@@ -43,6 +43,30 @@
 // so that in-tree plugins of other profiles in the same process see it. Profiles
 // of this plugin share one ledger and one set of indexes.
 //
+// # Extended resources
+//
+// A container may request example.com/gpu: 2 as it does from a device plugin, and a
+// DeviceClass serve that: by its extendedResourceName, or by the name
+// deviceclass.resource.kubernetes.io/ and its own (KEP-5004). A node that reports
+// the resource as allocatable has it from a device plugin, and NodeResourcesFit
+// counts it. On any other, also on one that reports 0, the plugin for claims finds
+// devices: one claim for all containers and resources that the node lacks, which is
+// part of the pod's Problem beside the claims of its own. There is one Problem for
+// each different set of such resources that a cycle meets, compiled when the first
+// node asks.
+//
+// The claim has its name from PreFilter on, exists in the ledger from Reserve on, and
+// is created, allocated and reserved by PreBind, which at last maps containers to
+// requests in the pod's status. It belongs to one attempt:
+//
+//	planned ──Create──► created ──► allocated, reserved ──► mapped
+//	   │                   │                │                  │ not bound
+//	   └───────Undo────────┴────────────────┘                  └──► the next attempt's
+//	                       deletes it                               PostFilter deletes it
+//
+// Nobody can take a mapping back. A pod that has one, and no claim any more, can
+// only go where it gets a new claim.
+//
 // # Devices that take time
 //
 // A device may have binding conditions, which its driver reports in the status of
@@ -110,10 +134,4 @@
 //	berth_devices_commit_conflicts_total          writes that found the claim changed
 //	berth_devices_binding_wait_seconds{result}    waits for devices: ready, failed, gave_up
 //	berth_devices_memo_lookups{memo,result}       uses of pools and lists of slices that were still valid (hit) or not (miss)
-//
-// # What is left to others
-//
-// Pods that request an extended resource which a DeviceClass serves can only go
-// to nodes where a device plugin reports it; elsewhere they are refused with a
-// reason, since this version makes no claims for them.
 package deviceclaims

@@ -61,7 +61,13 @@ func (p *Plugin) afterClaim(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk
 	if !ok || givesBack(before, after) {
 		return fwk.Queue, nil
 	}
-	if after == nil || !uses(pod, after) {
+	if after == nil {
+		if madeFor(pod, before) {
+			return fwk.Queue, nil // it was in the way
+		}
+		return fwk.QueueSkip, nil
+	}
+	if !uses(pod, after) {
 		return fwk.QueueSkip, nil
 	}
 	if before != nil && before.UID == after.UID && !matters(before, after) {
@@ -84,9 +90,9 @@ func (p *Plugin) afterGeneratedClaim(_ klog.Logger, pod *v1.Pod, _, newObj any) 
 	return fwk.Queue, nil
 }
 
-// afterPodGone lets pods try again when one is gone that had claims.
+// afterPodGone lets pods try again when one is gone that may have had devices.
 func (p *Plugin) afterPodGone(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if gone, ok := oldObj.(*v1.Pod); ok && len(gone.Spec.ResourceClaims) == 0 {
+	if gone, ok := oldObj.(*v1.Pod); ok && !p.needsDevices(gone) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

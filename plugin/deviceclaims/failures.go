@@ -31,9 +31,15 @@ type failures struct {
 	until map[failure]time.Time
 }
 
+// failure is a device that has failed a pod in a claim. The claim for extended
+// resources is another one in each attempt and goes by no UID.
 type failure struct {
 	pod, claim types.UID
 	device     reason.Device
+}
+
+func (f failure) result() resourceapi.DeviceRequestAllocationResult {
+	return resourceapi.DeviceRequestAllocationResult{Driver: f.device.Driver, Pool: f.device.Pool, Device: f.device.Name}
 }
 
 func newFailures(clock clock.PassiveClock) *failures {
@@ -46,8 +52,15 @@ func (f *failures) remember(pod *v1.Pod, claim *resourceapi.ResourceClaim, devic
 	now := f.clock.Now()
 	maps.DeleteFunc(f.until, func(_ failure, until time.Time) bool { return !now.Before(until) })
 	for i := range devices {
-		f.until[failure{pod.UID, claim.UID, devices[i].device()}] = now.Add(failureMemory)
+		f.until[failure{pod.UID, memoryOf(claim), devices[i].device()}] = now.Add(failureMemory)
 	}
+}
+
+func memoryOf(claim *resourceapi.ResourceClaim) types.UID {
+	if isExtended(claim) {
+		return ""
+	}
+	return claim.UID
 }
 
 // standIns returns a claim that holds all devices which the pod should avoid for
@@ -64,11 +77,12 @@ func (f *failures) standIns(pod *v1.Pod, claims []podClaim) []*resourceapi.Resou
 		if failed.pod != pod.UID || !now.Before(until) {
 			continue
 		}
+		if failed.claim == "" {
+			results = append(results, failed.result())
+		}
 		for _, claim := range claims {
 			if claim.seen.UID == failed.claim && claim.seen.Status.Allocation == nil {
-				results = append(results, resourceapi.DeviceRequestAllocationResult{
-					Driver: failed.device.Driver, Pool: failed.device.Pool, Device: failed.device.Name,
-				})
+				results = append(results, failed.result())
 			}
 		}
 	}

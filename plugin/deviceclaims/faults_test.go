@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -111,6 +112,22 @@ var stories = []story{
 			}
 		},
 		pods: func() []*v1.Pod { return []*v1.Pod{makePod("torn", "here", "there")} },
+	},
+	{
+		name: "extended resources, beside a claim and alone",
+		objects: func() []runtime.Object {
+			return []runtime.Object{makeClass(), makeSlice("n1", "gpu-0", "gpu-1", "gpu-2"), makeClaim("own")}
+		},
+		pods: func() []*v1.Pod { return []*v1.Pod{extendedPod("mixed", 1, "own"), extendedPod("alone", 1)} },
+	},
+	{
+		name: "extended resources of a pod whose claim fails, for another one",
+		objects: func() []runtime.Object {
+			return []runtime.Object{makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeClaim("a")}
+		},
+		pods:   func() []*v1.Pod { return []*v1.Pod{extendedPod("doomed", 1, "a"), extendedPod("next", 2)} },
+		doomed: []types.UID{"doomed"},
+		meddle: func(t *testing.T, s *server) { s.remove(t, "a") },
 	},
 }
 
@@ -225,6 +242,9 @@ func (c *cluster) round(pods []*v1.Pod, bound map[types.UID]bool, afterReserve f
 
 // tryReserve runs the scheduling cycle of a pod over all nodes, nil when it fails.
 func (c *cluster) tryReserve(pod *v1.Pod) *attempt {
+	if current := c.plugin.devices.Pod(pod.Namespace, pod.Name); current != nil {
+		pod = current
+	}
 	var a *attempt
 	for _, node := range []string{"n1", "n2"} {
 		var state *cycleState
@@ -235,6 +255,9 @@ func (c *cluster) tryReserve(pod *v1.Pod) *attempt {
 		if state == nil {
 			next.state = &cycleState{}
 			if _, status := c.plugin.PreFilter(c.ctx, next.state, pod, allNodes()); !status.IsSuccess() {
+				if status.IsRejected() {
+					c.plugin.PostFilter(c.ctx, next.state, pod, nil)
+				}
 				return nil
 			}
 		}
@@ -259,20 +282,30 @@ func (c *cluster) waitForInformers() {
 		if c.plugin.ledger.Count()[ledger.Doubtful] > 0 {
 			return false
 		}
-		for _, claim := range c.server.all(c.t) {
+		claims := c.server.all(c.t)
+		for _, claim := range claims {
 			if seen := c.plugin.devices.Stored(namespace, claim.Name); seen == nil || seen.ResourceVersion != claim.ResourceVersion {
 				return false
 			}
 		}
-		return true
+		shown, err := c.handle.factory.Resource().V1().ResourceClaims().Lister().List(labels.Everything())
+		return err == nil && len(shown) == len(claims)
 	})
 }
 
 // deleteDoomed deletes the pods that can never be placed and returns the others.
 func (c *cluster) deleteDoomed(pods []*v1.Pod, doomed []types.UID) []*v1.Pod {
 	c.t.Helper()
+	for _, claim := range c.extendedClaims() {
+		if slices.Contains(doomed, metav1.GetControllerOf(&claim).UID) {
+			// A scheduler that is still at it may be first.
+			if err := c.server.tracker.Delete(claimsResource, namespace, claim.Name); err != nil && !apierrors.IsNotFound(err) {
+				c.t.Fatal(err)
+			}
+		}
+	}
 	for _, claim := range c.server.all(c.t) {
-		if !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return slices.Contains(doomed, r.UID) }) {
+		if isExtended(&claim) || !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return slices.Contains(doomed, r.UID) }) {
 			continue
 		}
 		c.server.change(c.t, claim.Name, deallocate) // no doomed pod shares a claim
@@ -321,6 +354,7 @@ func (c *cluster) checkObjects(pods []*v1.Pod) {
 // release what was theirs: then every claim can be used again, by new pods.
 func (c *cluster) checkAfterwards(pods []*v1.Pod) {
 	c.t.Helper()
+	c.checkMappings(pods)
 	for _, claim := range c.server.all(c.t) {
 		c.server.change(c.t, claim.Name, func(claim *resourceapi.ResourceClaim) {
 			claim.Status.ReservedFor = nil
@@ -330,10 +364,34 @@ func (c *cluster) checkAfterwards(pods []*v1.Pod) {
 	c.waitForInformers()
 	for _, pod := range pods {
 		next := pod.DeepCopy()
-		next.Name, next.UID = pod.Name+"-next", pod.UID+"-next"
+		next.Name, next.UID, next.ResourceVersion = pod.Name+"-next", pod.UID+"-next", ""
+		if _, err := c.client.CoreV1().Pods(namespace).Create(c.ctx, next, metav1.CreateOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
 		if !c.placeEventually(next) {
 			c.t.Errorf("the claims of pod %s cannot be used any more", pod.Name)
 		}
+	}
+}
+
+// checkMappings checks that each pod with extended resources is mapped to a claim
+// that holds its devices, and that no other claim was left by any attempt. Then it
+// deletes the claims, as the controller does when their pods have ended.
+func (c *cluster) checkMappings(pods []*v1.Pod) {
+	c.t.Helper()
+	claims := c.extendedClaims()
+	mapped := 0
+	for _, pod := range pods {
+		if len(c.plugin.servedOf(pod)) > 0 {
+			c.wantPlaced(pod, int(amount(&pod.Spec.Containers[0], "example.com/gpu")))
+			mapped++
+		}
+	}
+	if len(claims) != mapped {
+		c.t.Errorf("%d claims for extended resources of %d pods", len(claims), mapped)
+	}
+	for _, claim := range claims {
+		c.server.remove(c.t, claim.Name)
 	}
 }
 

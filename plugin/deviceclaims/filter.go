@@ -29,9 +29,6 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 		return nil
 	}
 	c := t.cycle
-	if rejection := c.refuseExtended(node); rejection != nil {
-		return p.refuse(rejection)
-	}
 	if len(t.nominated) == 0 && t.evicted.Len() == 0 && c.choseBeside(node.Node().Name) {
 		return nil
 	}
@@ -88,19 +85,23 @@ func (p *Plugin) solveAfter(c *cycle, pod *v1.Pod, node *v1.Node, change live.Ch
 		avoiding.Extra = slices.Concat(change.Extra, c.avoid)
 		plan, rejection, err := p.solveOn(c, pod, node, avoiding)
 		if err != nil || rejection == nil {
-			return &choice{plan: plan}, nil, err
+			return &choice{plan: plan, of: p.variantOn(c, pod, node)}, nil, err
 		}
 	}
 	plan, rejection, err := p.solveOn(c, pod, node, change)
-	return &choice{plan: plan, lastResort: len(c.avoid) > 0}, rejection, err
+	return &choice{plan: plan, of: p.variantOn(c, pod, node), lastResort: len(c.avoid) > 0}, rejection, err
 }
 
 func (p *Plugin) solveOn(c *cycle, pod *v1.Pod, node *v1.Node, change live.Change) (device.Plan, *reason.Rejection, error) {
+	asked := p.variantOn(c, pod, node)
+	if asked.err != nil || asked.rejection != nil {
+		return device.Plan{}, asked.rejection, asked.err
+	}
 	view, err := c.look(node, change)
 	if err != nil {
 		return device.Plan{}, nil, err
 	}
-	plan, rejection := p.search(c.problem, view)
+	plan, rejection := p.search(asked.problem, view)
 	p.warn(c, pod, plan.Warnings())
 	return plan, rejection, nil
 }
@@ -133,18 +134,15 @@ func (p *Plugin) Explain(_ context.Context, state fwk.CycleState, node fwk.NodeI
 	if err != nil || c == nil {
 		return nil
 	}
+	asked := p.variantOn(c, c.pod, node.Node())
+	if asked.err != nil || asked.rejection != nil {
+		return asked.rejection
+	}
 	view, err := c.look(node.Node(), live.Change{})
 	if err != nil {
 		return nil
 	}
-	rejection := c.problem.Explain(view)
-	if extended := c.refuseExtended(node); extended != nil {
-		if rejection != nil {
-			extended.Also = rejection.All()
-		}
-		return extended
-	}
-	return rejection
+	return asked.problem.Explain(view)
 }
 
 // refuse makes the status of a rejection and counts it. Preemption may follow

@@ -44,7 +44,8 @@ func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice
 	if len(expected) == 0 {
 		return alone, refused, nil
 	}
-	open := t.problem.Open()
+	asked := p.variantOn(t.cycle, pod, node)
+	open := asked.problem.Open()
 	nominated := &reason.Rejection{
 		Code: reason.DevicesNominated, Node: node.Name, Claim: claimRef(open[0].Namespace, open[0].Name),
 		Facts: reason.Facts{Object: reason.Ref{Kind: "Pod", Namespace: expected[0].pod.Namespace, Name: expected[0].pod.Name}},
@@ -72,7 +73,7 @@ func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice
 	if err != nil || rejection == nil {
 		return chosen.besideOthers(), nil, err
 	}
-	all, rejection, err := p.allocate(t.cycle, append(slices.Clone(t.claims), claimsOfAll(expected)...), node, live.Change{Gone: t.freed()})
+	all, rejection, err := p.allocate(t.cycle, append(slices.Clone(asked.with(t.claims)), claimsOfAll(expected)...), node, live.Change{Gone: t.freed()})
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -92,7 +93,7 @@ func (p *Plugin) solveBeside(t *trial, pod *v1.Pod, node *v1.Node, alone *choice
 // those that the pod at hand might evict too. A pod that cannot have its devices
 // there, whoever goes, expects nothing: its nomination is out of date.
 func (p *Plugin) keep(t *trial, pod *v1.Pod, node *v1.Node) ([]expectation, []*resourceapi.ResourceClaim, error) {
-	expected := p.expectations(t)
+	expected := p.expectations(t, pod, node)
 	for len(expected) > 0 {
 		claims := claimsOfAll(expected)
 		kept, rejection, err := p.allocate(t.cycle, claims, node, live.Change{Gone: t.freedSoon(p)})
@@ -119,13 +120,13 @@ func (p *Plugin) keep(t *trial, pod *v1.Pod, node *v1.Node) ([]expectation, []*r
 
 // expectations are those of the nominated pods that have claims to be allocated.
 // Claims of the pod at hand are none of them: if it gets them, so do the others.
-func (p *Plugin) expectations(t *trial) []expectation {
-	if len(t.problem.Open()) == 0 {
+func (p *Plugin) expectations(t *trial, pod *v1.Pod, node *v1.Node) []expectation {
+	if asked := p.variantOn(t.cycle, pod, node); asked.problem == nil || len(asked.problem.Open()) == 0 {
 		return nil // the pod takes nothing
 	}
 	var expected []expectation
 	for _, pod := range t.nominated {
-		claims, rejection := p.claimsOf(pod)
+		claims, rejection := p.claimsOn(pod, node)
 		if rejection != nil || len(pod.Spec.SchedulingGates) > 0 {
 			continue // it cannot come
 		}

@@ -112,7 +112,7 @@ func (p *Plugin) Name() string { return Name }
 // SignPod refuses pods that need devices: where one of them fits says nothing
 // about the next one, which finds fewer.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if len(pod.Spec.ResourceClaims) > 0 || len(p.extended(pod)) > 0 {
+	if p.needsDevices(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods that need devices are placed one by one")
 	}
 	return nil, nil

@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
@@ -124,26 +123,6 @@ func TestFilterSaysWhy(t *testing.T) {
 	_, status = c.begin(pod, "n3")
 	if status.Code() != fwk.UnschedulableAndUnresolvable {
 		t.Errorf("a node without devices: got %v, want that eviction cannot help", status.Code())
-	}
-}
-
-// NodeResourcesFit waves a pod through that requests an extended resource which
-// a DeviceClass serves. Where no device plugin reports it the pod would run
-// without any device, so the node is refused.
-func TestExtendedResourceOfAClass(t *testing.T) {
-	pod := makePod("pod")
-	pod.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{
-		Requests: v1.ResourceList{"example.com/gpu": apiresource.MustParse("2"), v1.ResourceCPU: apiresource.MustParse("1")},
-	}}}
-	c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0", "gpu-1"))
-	a, status := c.begin(pod, "n1")
-	wantReason(t, status, fwk.UnschedulableAndUnresolvable, reason.ExtendedResourceUnsupported)
-	if explained := c.plugin.Explain(c.ctx, a.state, nodeInfo{node: makeNode("n1")}); explained == nil || explained.Request != "example.com/gpu" {
-		t.Errorf("the explanation does not name the resource: %+v", explained)
-	}
-	served := nodeInfo{node: makeNode("n2"), allocatable: allocatable{scalar: map[v1.ResourceName]int64{"example.com/gpu": 2}}}
-	if status := c.plugin.Filter(c.ctx, a.state, pod, served); !status.IsSuccess() {
-		t.Errorf("a node with a device plugin was refused: %v", status)
 	}
 }
 

@@ -103,6 +103,13 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		if c == nil {
 			continue
 		}
+		if len(c.left) > 0 {
+			if err := p.giveUpLeft(ctx, pod, c.left); err != nil {
+				return nil, fwk.AsStatus(err)
+			}
+			gaveUp = true
+			continue
+		}
 		claim, ok := p.dispensable(c)
 		if !ok {
 			continue

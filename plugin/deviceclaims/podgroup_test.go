@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,15 +26,26 @@ type groups struct {
 type sharedLister struct {
 	fwk.SharedLister
 	groups *groups
+	nodes  map[string]*v1.Node
 }
 
-func (l sharedLister) NodeInfos() fwk.NodeInfoLister { return nodeLister{} }
+func (l sharedLister) NodeInfos() fwk.NodeInfoLister { return nodeLister{nodes: l.nodes} }
+
+type nodeLister struct {
+	fwk.NodeInfoLister
+	nodes map[string]*v1.Node
+}
+
+func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
+	if node, ok := l.nodes[name]; ok {
+		return nodeInfo{node: node}, nil
+	}
+	return nil, apierrors.NewNotFound(v1.Resource("nodes"), name)
+}
+
 func (l sharedLister) PodGroups() fwk.PodGroupLister { return groupLister{l.groups} }
 
-// nodeLister has the nodes of the tests.
-type nodeLister struct{ fwk.NodeInfoLister }
-
-func (nodeLister) List() ([]fwk.NodeInfo, error) { return allNodes(), nil }
+func (l nodeLister) List() ([]fwk.NodeInfo, error) { return allNodes(), nil }
 
 type groupManager struct {
 	fwk.PodGroupManager

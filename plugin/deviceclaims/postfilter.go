@@ -34,6 +34,12 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	if c == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
+	if len(c.left) > 0 {
+		if err := p.giveUpLeft(ctx, pod, c.left); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "gave up the ResourceClaim for extended resources of an earlier attempt")
+	}
 	coming, err := p.roomIsComing(c, pod, statuses)
 	if err != nil {
 		return nil, fwk.AsStatus(err)

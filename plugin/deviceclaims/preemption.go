@@ -40,7 +40,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, adde
 	case t == nil:
 	case t.evicted.Has(pod.UID):
 		t.evicted.Delete(pod.UID)
-	case pod.Spec.NodeName == "" && mayHoldDevices(pod):
+	case pod.Spec.NodeName == "" && p.needsDevices(pod):
 		t.nominated = append(t.nominated, pod)
 	}
 	return nil

@@ -47,11 +47,17 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if err := p.bindToGroup(pod, claims); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	extended := p.extended(pod)
-	if len(claims) == 0 && len(extended) == 0 {
+	left, leftRejection, err := p.noteLeft(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	extended := p.extendedOf(pod)
+	if len(claims) == 0 && extended == nil && len(left) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	c := &cycle{
+		pod:       pod,
+		left:      left,
 		claims:    claims,
 		extended:  extended,
 		avoid:     p.failures.standIns(pod, claims),
@@ -64,24 +70,27 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.AsStatus(err)
 	}
 	state.Write(stateKey, &trial{cycle: c, evicted: sets.New[types.UID]()})
+	if leftRejection != nil {
+		return nil, p.refuse(leftRejection)
+	}
 	if rejection := p.noteBroken(c); rejection != nil {
 		return nil, p.refuse(rejection)
 	}
-	var err error
-	if c.problem, rejection, err = p.compile(claims); err != nil {
+	c.own = &variant{}
+	if c.own.problem, rejection, err = p.compile(claims); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	if rejection != nil {
 		return nil, p.refuse(rejection)
 	}
-	if c.view, err = p.view(c.problem); err != nil {
+	if c.view, err = p.view(c); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
 	result, rejection := p.narrow(claims, nodes)
 	if rejection != nil {
 		return nil, p.refuse(rejection)
 	}
-	klog.FromContext(ctx).V(5).Info("Looking for devices", "pod", klog.KObj(pod), "claims", klog.KObjSlice(c.problem.Open()))
+	klog.FromContext(ctx).V(5).Info("Looking for devices", "pod", klog.KObj(pod), "claims", klog.KObjSlice(c.own.problem.Open()))
 	return result, nil
 }
 
@@ -110,6 +119,7 @@ func (p *Plugin) narrow(claims []podClaim, nodes []fwk.NodeInfo) (*fwk.PreFilter
 	return &fwk.PreFilterResult{NodeNames: names}, nil
 }
 
+// compile makes one Problem of claims.
 func (p *Plugin) compile(claims []podClaim) (*device.Problem, *reason.Rejection, error) {
 	seen := make([]*resourceapi.ResourceClaim, 0, len(claims))
 	for _, claim := range claims {
@@ -133,10 +143,10 @@ func (p *Plugin) compile(claims []podClaim) (*device.Problem, *reason.Rejection,
 	return problem, rejection, nil
 }
 
-// view returns the picture that the Problem is solved on, nil for a Problem that
-// has nothing to allocate.
-func (p *Plugin) view(problem *device.Problem) (*live.View, error) {
-	if len(problem.Open()) == 0 {
+// view returns the picture that Problems are solved on, nil if there is nothing to
+// allocate.
+func (p *Plugin) view(c *cycle) (*live.View, error) {
+	if !c.allocates() {
 		return nil, nil
 	}
 	slices, err := p.dra.ResourceSlices().ListWithDeviceTaintRules()

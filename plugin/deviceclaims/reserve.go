@@ -23,6 +23,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	if err := p.overlooked(c, pod, nodeName); err != nil {
+		return fwk.AsStatus(fmt.Errorf("reserve devices on node %s: %w", nodeName, err))
+	}
 	if c == nil {
 		return nil
 	}
@@ -48,15 +51,16 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		if b.plan == nil {
 			continue
 		}
-		if err := p.dra.ResourceClaims().SignalClaimPendingAllocation(b.uid(), b.plan); err != nil {
+		if err := p.dra.ResourceClaims().SignalClaimPendingAllocation(b.uid(), b.promise()); err != nil {
 			return fwk.AsStatus(fmt.Errorf("announce the allocation of ResourceClaim %s: %w", b.ref(), err))
 		}
-		b.signalled = true
+		b.signalled = b.uid()
 	}
 	return nil
 }
 
-// bind makes the bindings of the pod's claims for one node.
+// bind makes the bindings of the pod's claims for one node, and of the one for its
+// extended resources if the node needs it.
 func (c *cycle) bind(nodeName string) ([]*binding, error) {
 	c.mutex.Lock()
 	chosen, ok := c.choices[nodeName]
@@ -64,7 +68,7 @@ func (c *cycle) bind(nodeName string) ([]*binding, error) {
 	if !ok {
 		return nil, fmt.Errorf("no devices were planned on node %s", nodeName)
 	}
-	open, results := c.problem.Open(), chosen.results()
+	open, results := chosen.of.problem.Open(), chosen.results()
 	if len(open) != len(results) {
 		return nil, fmt.Errorf("the plan for node %s has %d allocations for %d claims", nodeName, len(results), len(open))
 	}
@@ -85,6 +89,13 @@ func (c *cycle) bind(nodeName string) ([]*binding, error) {
 			b.done = b.kept
 		}
 		bindings = append(bindings, b)
+	}
+	if claim := chosen.of.claim; claim != nil {
+		bindings = append(bindings, &binding{
+			podClaim: podClaim{seen: claim, consumer: consumer(c.pod)},
+			plan:     planned(claim, byUID[claim.UID].DeepCopy()),
+			mappings: chosen.of.mappings,
+		})
 	}
 	return bindings, nil
 }

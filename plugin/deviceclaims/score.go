@@ -34,7 +34,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ 
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	if c == nil || len(c.problem.Open()) == 0 {
+	if c == nil || !c.allocates() {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil

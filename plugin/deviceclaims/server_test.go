@@ -4,13 +4,19 @@
 package deviceclaims
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -22,6 +28,8 @@ type server struct {
 	tracker clienttesting.ObjectTracker
 	mutex   sync.Mutex
 	version int
+	// watches is how many times claims were watched.
+	watches atomic.Int64
 	// before is called for each request for claims and may refuse it; after is
 	// called when the request was carried out and may lose the answer.
 	before, after func(verb, subresource string) error
@@ -39,11 +47,12 @@ func newServer(client *fake.Clientset, tracker clienttesting.ObjectTracker) *ser
 		if err != nil {
 			return true, nil, err
 		}
+		s.watches.Add(1)
 		return true, s.watch(from), nil
 	})
 	client.PrependReactor("*", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		verb, subresource := action.GetVerb(), action.GetSubresource()
-		if verb != "get" && verb != "update" {
+		if !slices.Contains([]string{"get", "update", "create", "delete"}, verb) {
 			return false, nil, nil
 		}
 		if err := s.fault(verb, subresource, true); err != nil {
@@ -51,10 +60,16 @@ func newServer(client *fake.Clientset, tracker clienttesting.ObjectTracker) *ser
 		}
 		var claim *resourceapi.ResourceClaim
 		var err error
-		if verb == "get" {
+		switch verb {
+		case "get":
 			claim, err = s.get(action.(clienttesting.GetAction).GetName())
-		} else {
+		case "update":
 			claim, err = s.update(action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim), subresource)
+		case "create":
+			claim, err = s.create(action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceClaim))
+		case "delete":
+			deletion := action.(clienttesting.DeleteActionImpl)
+			err = s.deleteClaim(deletion.GetName(), deletion.GetDeleteOptions())
 		}
 		if lost := s.fault(verb, subresource, false); err == nil && lost != nil {
 			return true, nil, lost
@@ -64,7 +79,47 @@ func newServer(client *fake.Clientset, tracker clienttesting.ObjectTracker) *ser
 		}
 		return true, claim, nil
 	})
+	client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		verb, subresource := action.GetVerb(), action.GetSubresource()
+		if verb != "patch" && verb != "get" {
+			return false, nil, nil
+		}
+		if err := s.fault(verb, subresource, true); err != nil {
+			return true, nil, err
+		}
+		_, obj, err := clienttesting.ObjectReaction(tracker)(action)
+		if lost := s.fault(verb, subresource, false); err == nil && lost != nil {
+			return true, nil, lost
+		}
+		return true, obj, err
+	})
 	return s
+}
+
+// create gives a claim what only an API server can.
+func (s *server) create(claim *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.version++
+	created := claim.DeepCopy()
+	created.ResourceVersion = strconv.Itoa(s.version)
+	created.UID = types.UID(fmt.Sprintf("created-%d", s.version))
+	created.Status = resourceapi.ResourceClaimStatus{}
+	if err := s.tracker.Create(claimsResource, created, namespace); err != nil {
+		return nil, err
+	}
+	return created.DeepCopy(), nil
+}
+
+func (s *server) deleteClaim(name string, options metav1.DeleteOptions) error {
+	claim, err := s.get(name)
+	if err != nil {
+		return err
+	}
+	if options.Preconditions == nil || *options.Preconditions.UID != claim.UID || len(claim.Finalizers) > 0 {
+		return apierrors.NewConflict(claimsResource.GroupResource(), name, errors.New("it is another one, or protected"))
+	}
+	return s.tracker.Delete(claimsResource, namespace, name)
 }
 
 func (s *server) fault(verb, subresource string, before bool) error {

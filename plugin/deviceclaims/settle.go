@@ -60,6 +60,9 @@ func (p *Plugin) wakeWaiting(priority int32) {
 func (p *Plugin) settle(ctx context.Context, b *binding) error {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
+	if b.mappings != nil {
+		return p.discard(ctx, b) // only Undo leaves it in doubt
+	}
 	claim, err := p.read(ctx, b)
 	switch {
 	case errors.Is(err, errDeleted), errors.Is(err, errRecreated):

@@ -56,10 +56,17 @@ func (p *Plugin) undo(ctx context.Context, pod *v1.Pod, b *binding) {
 		return
 	}
 	b.undone = true
+	if b.unwatch != nil {
+		b.unwatch()
+	}
+	if b.mappings != nil && b.attempted {
+		p.ledger.Doubt(b.uid()) // until it is deleted
+	}
 	last := p.ledger.Undo(pod.UID, b.uid())
-	if b.signalled {
-		b.signalled = false
-		if p.dra.ResourceClaims().MaybeRemoveClaimPendingAllocation(b.uid(), false) {
+	if b.signalled != "" {
+		signalled := b.signalled
+		b.signalled = ""
+		if p.dra.ResourceClaims().MaybeRemoveClaimPendingAllocation(signalled, false) {
 			p.dra.ResourceClaims().AssumedClaimRestore(b.seen.Namespace, b.seen.Name)
 		}
 	}
@@ -76,6 +83,9 @@ func (p *Plugin) undo(ctx context.Context, pod *v1.Pod, b *binding) {
 // takeBack removes what the pod has written to the claim. With alone, nobody
 // else counts on the allocation.
 func (p *Plugin) takeBack(ctx context.Context, pod *v1.Pod, b *binding, alone bool) error {
+	if b.mappings != nil {
+		return p.discard(ctx, b)
+	}
 	for attempt := 0; ; attempt++ {
 		claim, err := p.read(ctx, b)
 		if errors.Is(err, errDeleted) || errors.Is(err, errRecreated) {

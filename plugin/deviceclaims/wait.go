@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/berth-scheduler/berth/internal/ledger"
 	"github.com/berth-scheduler/berth/reason"
 )
 
@@ -117,6 +118,9 @@ func (p *Plugin) lookAtDevices(pod *v1.Pod, waiting []*binding, start time.Time)
 // allocation that the pod counts on.
 func (p *Plugin) standing(b *binding) (*resourceapi.ResourceClaim, error) {
 	claim, _ := p.devices.Claim(b.seen.Namespace, b.seen.Name)
+	if known, state := p.ledger.Latest(b.seen); claim == nil && state != ledger.None {
+		claim = known // the informer does not show yet what Commit created
+	}
 	switch {
 	case claim == nil:
 		return nil, errDeleted

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -149,18 +148,6 @@ func TestPodDeletedAfterItsBindingFailed(t *testing.T) {
 	checkInvariants(ctx, t, client)
 }
 
-// A pod that asks for an extended resource served by a DeviceClass never runs
-// without devices.
-func TestExtendedResourceIsNotHalfDone(t *testing.T) {
-	ctx := t.Context()
-	cluster := lab.Start(t, lab.Options{Profile: "demo"})
-	client := cluster.Client
-	pod := newPod("extended")
-	pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
-	create(ctx, t, client, pod)
-	eventually(ctx, t, "the pod knows why it waits", waitingBecause(client, "extended resources from a DeviceClass are not supported"))
-}
-
 // The rules in deploy/rbac.yaml are enough: placing pods with devices and
 // volumes makes no request that is forbidden.
 func TestSchedulerNeedsNoMoreThanItsRules(t *testing.T) {
@@ -169,10 +156,12 @@ func TestSchedulerNeedsNoMoreThanItsRules(t *testing.T) {
 	client := cluster.Client
 	create(ctx, t, client, newTemplate("one-gpu", gpus(1)), newVolumeClaim("disk", "local", "50Gi"), newVolumeClaim("data", "zonal", "10Gi"),
 		newPod("pod", fromTemplate("one-gpu"), mounting("disk"), mounting("data")), newPod("too-big", fromTemplate("nine")),
-		newTemplate("nine", gpus(9)))
+		newPod("extended", requesting("nvidia.com/gpu", "1")), newTemplate("nine", gpus(9)))
 	eventually(ctx, t, "the pod runs", podRuns(client, "pod"))
+	eventually(ctx, t, "the pod with an extended resource runs", podRuns(client, "extended"))
 	eventually(ctx, t, "the other waits", waitingBecause(client, "not enough free devices"))
 	deletePod(ctx, t, client, "pod")
+	deletePod(ctx, t, client, "extended")
 	eventually(ctx, t, "nothing holds a device", func(ctx context.Context) (bool, string) { return noAllocations(ctx, client) })
 	for line := range strings.Lines(cluster.Log(t, "berth-scheduler")) {
 		if strings.Contains(line, "forbidden") {

@@ -82,6 +82,9 @@ func deviceProblems(pods []v1.Pod, claims []resourceapi.ResourceClaim) []string 
 				problems = append(problems, fmt.Sprintf("pod %s is bound and its claim %s is not reserved for it", pod.Name, *status.ResourceClaimName))
 			}
 		}
+		if status := pod.Status.ExtendedResourceClaimStatus; status != nil && !reserved[pod.UID][status.ResourceClaimName] {
+			problems = append(problems, fmt.Sprintf("pod %s is bound and its claim for extended resources %s is not reserved for it", pod.Name, status.ResourceClaimName))
+		}
 		for _, claim := range pod.Spec.ResourceClaims {
 			if claim.ResourceClaimName != nil && !reserved[pod.UID][*claim.ResourceClaimName] {
 				problems = append(problems, fmt.Sprintf("pod %s is bound and its claim %s is not reserved for it", pod.Name, *claim.ResourceClaimName))

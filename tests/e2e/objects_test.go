@@ -78,6 +78,17 @@ func mounting(claim string) podOption {
 	}
 }
 
+// requesting lets the pod's container request an extended resource.
+func requesting(name v1.ResourceName, amount string) podOption {
+	return func(pod *v1.Pod) {
+		main := &pod.Spec.Containers[0]
+		if main.Resources.Limits == nil {
+			main.Resources.Limits = v1.ResourceList{}
+		}
+		main.Resources.Limits[name] = resource.MustParse(amount)
+	}
+}
+
 // gpus is a claim of count GPUs.
 func gpus(count int64) resourceapi.ResourceClaimSpec {
 	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{

@@ -128,8 +128,10 @@ func change(r *reason.Rejection) string {
 		return text
 	case reason.DevicesNominated, reason.NominationPending:
 		return "pod " + f.Object.String() + " to be placed"
-	case reason.ExtendedResourceUnsupported:
-		return "a node that has " + r.Request + " of its own"
+	case reason.ExtendedClaimLeft:
+		return "claim " + r.Claim.String() + " to be deleted, which the scheduler does"
+	case reason.ExtendedResourceMapped:
+		return "a node that serves " + r.Request + " by DRA, or for the pod to be created anew"
 	case reason.PoolIncomplete:
 		return "driver " + strings.Split(f.Object.Name, "/")[0] + " to publish the rest of its pool"
 	case reason.ClaimDeleting, reason.VolumeClaimDeleting:
