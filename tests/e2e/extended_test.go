@@ -153,13 +153,11 @@ func noClaims(client kubernetes.Interface) func(context.Context) (bool, string) 
 	}
 }
 
-func newClass(name string, extended *string) *resourceapi.DeviceClass {
-	return &resourceapi.DeviceClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: extended, Selectors: []resourceapi.DeviceSelector{{
-			CEL: &resourceapi.CELDeviceSelector{Expression: "device.driver == 'gpu.nvidia.com'"},
-		}}},
-	}
+// newClassFor is a class of NVIDIA's devices that stands for an extended resource.
+func newClassFor(name string, extended *string) *resourceapi.DeviceClass {
+	class := newClass("gpu.nvidia.com")
+	class.Name, class.Spec.ExtendedResourceName = name, extended
+	return class
 }
 
 // Classes come and change while pods wait for what they serve. Of two classes of one
@@ -170,7 +168,7 @@ func TestExtendedResourceOfChangingClasses(t *testing.T) {
 		classes := client.ResourceV1().DeviceClasses()
 		create(ctx, t, client, newPod("early", requesting("example.com/late", "1")))
 		eventually(ctx, t, "the pod waits for a class", waitingBecause(client, "Insufficient example.com/late"))
-		first, err := classes.Create(ctx, newClass("b-first", nil), metav1.CreateOptions{})
+		first, err := classes.Create(ctx, newClassFor("b-first", nil), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +180,7 @@ func TestExtendedResourceOfChangingClasses(t *testing.T) {
 		if class := classOf(ctx, t, client, "early"); class != "b-first" {
 			t.Errorf("served by class %s, want b-first", class)
 		}
-		if _, err := classes.Create(ctx, newClass("a-second", ptr.To("example.com/late")), metav1.CreateOptions{}); err != nil {
+		if _, err := classes.Create(ctx, newClassFor("a-second", ptr.To("example.com/late")), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(ctx, t, "pods are served by the newer class", func(ctx context.Context) (bool, string) {
