@@ -50,6 +50,7 @@ var faults = []fault{
 	{name: "loses its answer", after: errLost},
 	{name: "is the first of an outage", before: errLost, outage: 2},
 	{name: "is the first of an outage, with effect", after: errLost, outage: 2},
+	{name: "is the first of an outage that outlasts Undo, with effect", after: errLost, outage: undoRetries + 1},
 	{name: "times out with effect", after: context.DeadlineExceeded},
 	{name: "is cancelled", before: context.Canceled, cancel: true},
 	{name: "is cancelled too late", after: context.Canceled, cancel: true},
@@ -142,7 +143,7 @@ func TestEveryCallCanGoWrong(t *testing.T) {
 					t.Parallel()
 					calls := 0
 					for n := 1; n == 1 || calls >= n-1; n++ {
-						for _, heldBack := range informersAt(n) {
+						for _, heldBack := range informersAt(n, fault) {
 							c := newCluster(t, story.objects()...)
 							calls = c.tell(story, fault, n, heldBack)
 							c.kill()
@@ -161,9 +162,10 @@ func TestEveryCallCanGoWrong(t *testing.T) {
 }
 
 // informersAt says whether informers are held back when call n goes wrong: both in
-// turn if BERTH_LONG is set, otherwise the one or the other.
-func informersAt(n int) []bool {
-	if os.Getenv("BERTH_LONG") != "" {
+// turn if BERTH_LONG is set, and when only the ledger can know what became of the
+// call, otherwise the one or the other.
+func informersAt(n int, fault fault) []bool {
+	if os.Getenv("BERTH_LONG") != "" || fault.outage > undoRetries {
 		return []bool{false, true}
 	}
 	return []bool{n%2 == 0}
@@ -188,7 +190,7 @@ func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
 			c.t.Errorf("pods that are never placed: %d of %d are", len(bound), len(pods))
 			return calls.count()
 		}
-		c.round(pods, bound, func() {
+		c.round(round, pods, bound, func() {
 			if round == 0 && story.meddle != nil {
 				story.meddle(c.t, c.server)
 			}
@@ -215,20 +217,28 @@ func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
 }
 
 // round tries to place each pod that is not bound: all are reserved before the
-// first is committed, as happens when binding is slow.
-func (c *cluster) round(pods []*v1.Pod, bound map[types.UID]bool, afterReserve func(), calls *calls) {
+// first is committed, as happens when binding is slow. Every second time the pods
+// come in the other order.
+func (c *cluster) round(round int, pods []*v1.Pod, bound map[types.UID]bool, afterReserve func(), calls *calls) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	calls.cancels(cancel)
 	var reserved []*attempt
-	for _, pod := range pods {
+	for i := range pods {
+		pod := pods[i]
+		if round%2 == 1 {
+			pod = pods[len(pods)-1-i]
+		}
 		if bound[pod.UID] {
 			continue
 		}
 		if a := c.tryReserve(pod); a != nil {
 			reserved = append(reserved, a)
 		}
+	}
+	if round == 0 {
+		reserved = c.rejectLast(reserved, calls)
 	}
 	afterReserve()
 	for _, a := range reserved {
@@ -238,6 +248,26 @@ func (c *cluster) round(pods []*v1.Pod, bound map[types.UID]bool, afterReserve f
 		}
 		a.unreserve()
 	}
+}
+
+// rejectLast lets another plugin reject the last pod, which is then tried again. It
+// has written nothing, so there is nothing that the API server need be asked for.
+func (c *cluster) rejectLast(reserved []*attempt, calls *calls) []*attempt {
+	c.t.Helper()
+	if len(reserved) == 0 {
+		return nil
+	}
+	last := reserved[len(reserved)-1]
+	last.unreserve()
+	if n := calls.count(); n != 0 {
+		c.t.Errorf("%d calls to take back what was only planned", n)
+	}
+	again := c.tryReserve(last.pod)
+	if again == nil {
+		c.t.Errorf("pod %s does not fit any more", last.pod.Name)
+		return reserved[:len(reserved)-1]
+	}
+	return append(reserved[:len(reserved)-1], again)
 }
 
 // tryReserve runs the scheduling cycle of a pod over all nodes, nil when it fails.

@@ -24,6 +24,11 @@ import (
 // before Undo has returned.
 const undoTimeout = 10 * time.Second
 
+// undoRetries is how often an Undo of what was written is repeated that the API
+// server has refused or not answered, which takes about three seconds. It is not
+// repeated after that: the pod may count again on what it has.
+const undoRetries = 5
+
 // Unreserve undoes what Reserve and PreBind have done for the pod. It may be
 // called at any time and repeatedly. It does not use the deadline of ctx, which
 // has often ended when something has to be undone.
@@ -62,7 +67,7 @@ func (p *Plugin) undo(ctx context.Context, pod *v1.Pod, b *binding) {
 	if b.mappings != nil && b.attempted {
 		p.ledger.Doubt(b.uid()) // until it is deleted
 	}
-	last := p.ledger.Undo(pod.UID, b.uid())
+	alone := p.ledger.Undo(pod.UID, b.uid())
 	if b.signalled != "" {
 		signalled := b.signalled
 		b.signalled = ""
@@ -73,7 +78,11 @@ func (p *Plugin) undo(ctx context.Context, pod *v1.Pod, b *binding) {
 	if !b.attempted && !b.failed && p.ledger.State(b.uid()) != ledger.Doubtful {
 		return
 	}
-	if err := p.takeBack(ctx, pod, b, last); err != nil {
+	err := p.takeBack(ctx, pod, b, alone)
+	for attempt := 0; err != nil && (b.attempted || b.failed) && attempt < undoRetries && p.settling.wait(ctx, attempt) == nil; attempt++ {
+		err = p.takeBack(ctx, pod, b, p.ledger.Undo(pod.UID, b.uid()))
+	}
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot take back what was written to a claim",
 			"pod", klog.KObj(pod), "claim", klog.KObj(b.seen))
 		p.settleLater(b)

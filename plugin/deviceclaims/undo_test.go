@@ -71,6 +71,37 @@ func TestUndoInEveryOrder(t *testing.T) {
 	}
 }
 
+// What the API server refuses to take back is asked for again, before the pod is.
+func TestUndoIsRepeated(t *testing.T) {
+	for _, test := range []struct {
+		refusals int
+		free     bool
+	}{{undoRetries, true}, {undoRetries + 1, false}} {
+		pod := makePod("pod", "a", "b")
+		c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0", "gpu-1"), makeClaim("a"), makeClaim("b"), pod)
+		a := c.reserve(pod, "n1")
+		c.server.remove(t, "b")
+		if status := a.preBind(); status.IsSuccess() {
+			t.Fatal("PreBind succeeded without claim b")
+		}
+		left := test.refusals
+		c.server.faults(func(_, subresource string) error {
+			if subresource != "status" || left == 0 {
+				return nil
+			}
+			left--
+			return errDenied
+		}, nil)
+		a.unreserve()
+		if free := c.claim("a").Status.Allocation == nil; free != test.free {
+			t.Errorf("after %d refusals the claim is free: %v, want %v", test.refusals, free, test.free)
+		}
+		if left != 0 {
+			t.Errorf("%d more refusals were expected", left)
+		}
+	}
+}
+
 // After all claims were committed, the pod may have been sent to its node. They
 // stay reserved for it, so that nothing is ever allocated for nobody: a pod that
 // is gone gives them back through Kubernetes' resourceclaim controller.
