@@ -140,6 +140,9 @@ func (l *layout) controllerManagerArgs() []string {
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file="+l.pki.file("service-account.key"),
 		"--root-ca-file="+l.pki.file("ca.crt"),
+		// All nodes live in one process, without which there is no lab. On a busy
+		// machine it may be late to renew their leases, and they live all the same.
+		"--node-monitor-grace-period=1h",
 	)
 }
 
