@@ -7,31 +7,40 @@ import (
 	"context"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
-	// patience is how long a test waits for what must happen. It bounds a failing
-	// test and says nothing of speed.
+	// patience is how long a test waits for what must happen while nothing changes. It
+	// bounds a failing test and says nothing of speed.
 	patience = 3 * time.Minute
-	// pollInterval is the time between two looks.
+	// pollInterval is the least time between two looks.
 	pollInterval = 50 * time.Millisecond
 )
 
 // Eventually returns when check says true. It fails the test, with what check
-// said last, when that does not come to be at all.
+// said last, when check has said the same for a long time.
+//
+// A check that takes long is made less often, so that looking does not keep the
+// machine from what is waited for.
 func Eventually(ctx context.Context, t testing.TB, what string, check func(context.Context) (done bool, seen string)) {
 	t.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, func(ctx context.Context) (bool, error) {
+	last, changed := "", time.Now()
+	for {
+		start := time.Now()
 		done, seen := check(ctx)
-		if ctx.Err() == nil {
-			last = seen
+		if done {
+			return
 		}
-		return done, nil
-	})
-	if err != nil {
-		t.Fatalf("waiting until %s: %v; last seen: %s", what, err, last)
+		if seen != last {
+			last, changed = seen, time.Now()
+		}
+		if time.Since(changed) > patience {
+			t.Fatalf("waiting until %s: nothing changes any more; last seen: %s", what, last)
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waiting until %s: %v; last seen: %s", what, context.Cause(ctx), last)
+		case <-time.After(max(pollInterval, 4*time.Since(start))):
+		}
 	}
 }
