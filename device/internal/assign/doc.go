@@ -149,9 +149,9 @@ packing.go, unit.go). By weight it is known how many whole devices have to be br
 at least; fills are first looked for that break no more, as mostly there are some. A
 state that cannot be completed at a lower price than the best so far is not split.
 
-Groups of the topology make large clusters of small ones. So what has other prices as
-well is first packed without the topology, and what was found then is the answer if it
-takes too long with it. Each of both may spend a part of the budget only, one in 32.
+Groups of the topology make large clusters of small ones. Where that takes too long,
+what has other prices as well is packed again without the topology, and the better of
+both is the answer. Each may spend a part of the budget only, one in 32.
 
 # Steps
 

@@ -34,25 +34,23 @@ func (s *Solver) packed() Verdict {
 // the witness is then the best that was found.
 //
 // Groups of the topology tie devices together that are easy for themselves. Their price
-// counts less than that of units, so first it is done without them: this is what
-// remains if it takes too long with them.
+// counts less than that of units, so where it takes too long with them it is done again
+// without them.
 func (s *Solver) bargain() bool {
 	all := s.problem.Topology
-	if len(all) == 0 || !s.priced() {
-		return s.cheapen(all)
-	}
-	if !s.cheapen(nil) {
-		return false
-	}
-	s.fallback.copy(&s.witness)
 	if s.cheapen(all) {
 		return true
 	}
-	s.holds(&s.root, &s.witness)
-	s.best = append(s.best[:0], s.priceOf(&s.witness)...)
-	s.holds(&s.root, &s.fallback)
-	if slices.Compare(s.priceOf(&s.fallback), s.best) < 0 {
-		s.witness.copy(&s.fallback)
+	if len(all) > 0 && s.priced() {
+		s.fallback.copy(&s.witness)
+		s.cheapen(nil)
+		s.pack.start(s, &s.root, all)
+		s.holds(&s.root, &s.witness)
+		s.best = append(s.best[:0], s.priceOf(&s.witness)...)
+		s.holds(&s.root, &s.fallback)
+		if slices.Compare(s.priceOf(&s.fallback), s.best) < 0 {
+			s.witness.copy(&s.fallback)
+		}
 	}
 	return false
 }

@@ -15,7 +15,7 @@ type Solver struct {
 	// root is the state up to which the answer is decided.
 	root state
 	// witness completes the root, trial is what the last relaxation found; fallback is
-	// the best witness as long as the topology has no price.
+	// another witness, which might be the better one.
 	witness, trial, fallback witness
 	// frames are the states of the branches that the search is in, one within the
 	// other; probe is for trying something.
