@@ -207,6 +207,9 @@ func (v *verifier) everything(a *asked) (int, error) {
 				if reaches(s, d, v.node.Node) != nil {
 					continue
 				}
+				if len(d.BindingConditions) > 0 && !v.problem.options.Features.DeviceBindingConditions {
+					continue // nobody has it, not even a request for all
+				}
 				matches, failure := v.selected(a, view.Pool.id.Driver, d)
 				if failure != nil {
 					return 0, fmt.Errorf("device %s/%s: %w", view.Pool.id, d.Name, failure)
