@@ -223,7 +223,7 @@ func (v *verifier) everything(a *asked) (int, error) {
 			}
 		}
 		if err != nil && slices.ContainsFunc(view.Pool.raw, func(s *resourceapi.ResourceSlice) bool {
-			return ptr.Deref(s.Spec.NodeName, "") == v.node.Node.Name
+			return ptr.Deref(s.Spec.NodeName, "") == v.node.Node.Name && !ptr.Deref(s.Spec.PerDeviceNodeSelection, false)
 		}) {
 			return 0, fmt.Errorf("pool %s: %w", view.Pool.id, err)
 		}

@@ -140,3 +140,36 @@ func TestMemosAreBoundedAndKept(t *testing.T) {
 		t.Errorf("%d and %d results are kept, want %d", len(m.known), len(m.order), memoSize)
 	}
 }
+
+// A slice that names a node and has its devices select theirs as well is not for the
+// node that it names: an incomplete pool of it does not keep all devices from that.
+func TestVerifyReadsNodesAsSolveDoes(t *testing.T) {
+	published := func(pool string, perDevice bool, announced int64) *Pool {
+		return CompilePool([]*resourceapi.ResourceSlice{{
+			ObjectMeta: metav1.ObjectMeta{Name: pool},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.test", NodeName: ptr.To("n1"), PerDeviceNodeSelection: &perDevice,
+				Devices: []resourceapi.Device{{Name: "gpu"}}, Pool: resourceapi.ResourcePool{Name: pool, ResourceSliceCount: announced},
+			},
+		}})
+	}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim"}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "all", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeAll,
+	}}}
+	problem, refused := Compile([]*resourceapi.ResourceClaim{claim}, func(name string) *resourceapi.DeviceClass {
+		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}, Options{})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	node := NewView([]PoolView{{Pool: published("whole", false, 1)}, {Pool: published("odd", true, 2)}}).
+		Node(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	plan, refused := problem.Solve(node)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	if err := Verify(problem, node, plan); err != nil {
+		t.Error(err)
+	}
+}
