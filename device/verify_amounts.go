@@ -154,8 +154,8 @@ func allows(policy *resourceapi.CapacityRequestPolicy, amount *big.Rat, fraction
 		if !inMilli(r, fractional) {
 			amount = ceil(amount)
 		}
-		steps := new(big.Rat).Quo(new(big.Rat).Sub(amount, least), rounded(*r.Step, r, fractional))
-		return steps.IsInt()
+		step := rounded(*r.Step, r, fractional)
+		return step.Sign() > 0 && new(big.Rat).Quo(new(big.Rat).Sub(amount, least), step).IsInt()
 	}
 	return len(policy.ValidValues) == 0 || slices.ContainsFunc(policy.ValidValues, func(v resource.Quantity) bool { return rat(v).Cmp(amount) == 0 })
 }
