@@ -49,7 +49,7 @@ var (
 )
 
 // patience bounds how long a test waits for something that has to happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // hook stands between the plugin and the API.
 type hook func(call func() (runtime.Object, error)) (runtime.Object, error)

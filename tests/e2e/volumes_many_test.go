@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,17 +59,9 @@ func localVolumesOfAStatefulSet(ctx context.Context, t *testing.T, client kubern
 // A hundred pods with claims of 3Gi and 2Gi on ten nodes of 42Gi: eight fit on
 // each node, and not a byte more is promised. The rest is told why.
 func claimsOnLimitedCapacity(ctx context.Context, t *testing.T, client kubernetes.Interface) {
-	const fit = 80
-	var pods []*v1.Pod
-	for i := range 100 {
-		data, log := fmt.Sprintf("data-%02d", i), fmt.Sprintf("log-%02d", i)
-		create(ctx, t, client, newVolumeClaim(data, "node", "3Gi"), newVolumeClaim(log, "node", "2Gi"))
-		pod := newPod(fmt.Sprintf("pod-%02d", i), mounting(data), mounting(log))
-		pod.Spec.NodeSelector = map[string]string{"example.com/pool": "yes"}
-		pods = append(pods, pod)
-	}
-	createAtOnce(ctx, t, client, pods)
-	eventually(ctx, t, "eighty pods run and twenty wait", running(client, fit, len(pods)-fit))
+	const all, fit, perPool = 100, 80, 8
+	createAtOnce(ctx, t, client, podsWithTwoClaims(ctx, t, client, "first", all))
+	eventually(ctx, t, "eighty pods run and twenty wait", running(client, fit, all-fit))
 	eventually(ctx, t, "the rest knows why", waitingBecause(client, "not enough free storage"))
 	perNode := map[string]int{}
 	for _, pod := range listPods(ctx, t, client) {
@@ -77,8 +70,8 @@ func claimsOnLimitedCapacity(ctx context.Context, t *testing.T, client kubernete
 		}
 	}
 	for node, n := range perNode {
-		if n != 8 {
-			t.Errorf("%d pods run on node %s, want 8", n, node)
+		if n != perPool {
+			t.Errorf("%d pods run on node %s, want %d", n, node, perPool)
 		}
 	}
 	checkInvariants(ctx, t, client)
@@ -86,18 +79,52 @@ func claimsOnLimitedCapacity(ctx context.Context, t *testing.T, client kubernete
 	// What is given back is taken again, by as many as fit. While some is given and
 	// some taken, the driver's number may stay the same, so that only time can tell
 	// that it shows the new volumes; pods are woken by that, too.
+	for i := range poolsToClear() {
+		pool := fmt.Sprintf("pool-%d", i+1)
+		clearNode(ctx, t, client, pool)
+		eventually(ctx, t, "eight others have taken their places on "+pool, running(client, fit, all-fit-perPool))
+		checkInvariants(ctx, t, client)
+		createAtOnce(ctx, t, client, podsWithTwoClaims(ctx, t, client, pool, perPool))
+		eventually(ctx, t, "eight more wait", running(client, fit, all-fit))
+	}
+}
+
+// poolsToClear is how many of the ten nodes are cleared, one after the other.
+func poolsToClear() int {
+	if os.Getenv("BERTH_LONG") != "" {
+		return 10
+	}
+	return 1
+}
+
+// podsWithTwoClaims creates n pairs of claims, and returns pods for them.
+func podsWithTwoClaims(ctx context.Context, t *testing.T, client kubernetes.Interface, prefix string, n int) []*v1.Pod {
+	t.Helper()
+	var pods []*v1.Pod
+	for i := range n {
+		name := fmt.Sprintf("%s-%02d", prefix, i)
+		create(ctx, t, client, newVolumeClaim(name+"-data", "node", "3Gi"), newVolumeClaim(name+"-log", "node", "2Gi"))
+		pod := newPod(name, mounting(name+"-data"), mounting(name+"-log"))
+		pod.Spec.NodeSelector = map[string]string{"example.com/pool": "yes"}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// clearNode deletes the pods of a node with their claims.
+func clearNode(ctx context.Context, t *testing.T, client kubernetes.Interface, node string) {
+	t.Helper()
 	for _, pod := range listPods(ctx, t, client) {
-		if pod.Spec.NodeName == "pool-1" {
-			deletePod(ctx, t, client, pod.Name)
-			for _, volume := range pod.Spec.Volumes {
-				if volume.PersistentVolumeClaim != nil {
-					deleteVolumeClaim(ctx, t, client, volume.PersistentVolumeClaim.ClaimName)
-				}
+		if pod.Spec.NodeName != node {
+			continue
+		}
+		deletePod(ctx, t, client, pod.Name)
+		for _, volume := range pod.Spec.Volumes {
+			if volume.PersistentVolumeClaim != nil {
+				deleteVolumeClaim(ctx, t, client, volume.PersistentVolumeClaim.ClaimName)
 			}
 		}
 	}
-	eventually(ctx, t, "eight others have taken their places", running(client, fit, len(pods)-fit-8))
-	checkInvariants(ctx, t, client)
 }
 
 func newStatefulSet(name string, replicas int32) *appsv1.StatefulSet {
