@@ -53,15 +53,12 @@ func holdBinding(ctx context.Context, t *testing.T, client kubernetes.Interface,
 	if _, err := admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("create ValidatingAdmissionPolicyBinding: %v", err)
 	}
-	bind := func(ctx context.Context) error {
+	held := func(ctx context.Context) bool {
 		_, err := client.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, claim, types.MergePatchType, []byte(`{"spec":{"volumeName":"any"}}`),
 			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
+		return err != nil && strings.Contains(err.Error(), "held by the test")
 	}
-	eventually(ctx, t, "the claim cannot be bound", func(ctx context.Context) (bool, string) {
-		err := bind(ctx)
-		return err != nil && strings.Contains(err.Error(), "held by the test"), "it can be"
-	})
+	eventually(ctx, t, "the claim cannot be bound", func(ctx context.Context) (bool, string) { return held(ctx), "it can be" })
 	return func() {
 		t.Helper()
 		if err := admission.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -70,12 +67,7 @@ func holdBinding(ctx context.Context, t *testing.T, client kubernetes.Interface,
 		if err := admission.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("delete ValidatingAdmissionPolicy: %v", err)
 		}
-		eventually(ctx, t, "the claim can be bound", func(ctx context.Context) (bool, string) {
-			if err := bind(ctx); err != nil {
-				return false, err.Error()
-			}
-			return true, ""
-		})
+		eventually(ctx, t, "the claim can be bound", func(ctx context.Context) (bool, string) { return !held(ctx), "it is held" })
 		// Otherwise the controller does not look again before its next full round.
 		patchVolumeClaim(ctx, t, client, claim, `{"metadata":{"annotations":{"example.com/look":"again"}}}`)
 	}
