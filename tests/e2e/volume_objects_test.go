@@ -230,6 +230,13 @@ func clearVolumes(ctx context.Context, t *testing.T, client kubernetes.Interface
 	if err := core.PersistentVolumes().DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 		t.Fatalf("delete all volumes: %v", err)
 	}
+	eventually(ctx, t, "the other volumes are gone too", func(ctx context.Context) (bool, string) {
+		volumes, err := core.PersistentVolumes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return len(volumes.Items) == 0, fmt.Sprintf("%d volumes", len(volumes.Items))
+	})
 	eventually(ctx, t, "all capacity of class node is reported again", func(ctx context.Context) (bool, string) {
 		capacities, err := client.StorageV1().CSIStorageCapacities("").List(ctx, metav1.ListOptions{})
 		if err != nil {

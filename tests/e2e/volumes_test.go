@@ -135,14 +135,13 @@ func hostNameLabelIsNotTheNodesName(ctx context.Context, t *testing.T, client ku
 	}}
 	kept := newVolumeClaim("kept", "local", "1Gi")
 	byName.Spec.ClaimRef = &v1.ObjectReference{Namespace: namespace, Name: "kept"}
-	create(ctx, t, client, node, newVolume("disk", "local", "10Gi", "n1.example.com"), byName,
-		newVolumeClaim("data", "local", "10Gi"), kept,
-		newPod("pod", mounting("data")), newPod("lost", mounting("kept")))
+	create(ctx, t, client, node, byName, kept, newPod("lost", mounting("kept")))
+	eventually(ctx, t, "a field finds no node", podWaits(client, "lost", "has a node affinity that cannot be followed"))
+	create(ctx, t, client, newVolume("disk", "local", "10Gi", "n1.example.com"), newVolumeClaim("data", "local", "10Gi"), newPod("pod", mounting("data")))
 	eventually(ctx, t, "the label finds the node", podRuns(client, "pod"))
 	if got := getPod(ctx, t, client, "pod").Spec.NodeName; got != "n1" {
 		t.Errorf("the pod runs on %s, want n1", got)
 	}
-	eventually(ctx, t, "a field finds none", podWaits(client, "lost", "has a node affinity that cannot be followed"))
 
 	// The label is changed under a volume that is bound.
 	labelNode(ctx, t, client, "n1", v1.LabelHostname, "renamed")
