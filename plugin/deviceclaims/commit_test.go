@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/internal/faults"
 	"github.com/berth-scheduler/berth/internal/ledger"
 	"github.com/berth-scheduler/berth/reason"
 )
@@ -140,8 +141,6 @@ func TestHalfDoneCommitIsTakenBack(t *testing.T) {
 	c.wantSettled()
 }
 
-var errLost = errors.New("http2: client connection lost")
-
 // onStatusWrite returns a fault for writes of claim status.
 func onStatusWrite(err error) func(verb, subresource string) error {
 	return func(verb, subresource string) error {
@@ -162,12 +161,12 @@ func (c *cluster) loseAnswers(effect string) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		if lost {
-			return errLost
+			return faults.ErrLost
 		}
 		return nil
 	}
 	lose := func(verb, subresource string) error {
-		err := onStatusWrite(errLost)(verb, subresource)
+		err := onStatusWrite(faults.ErrLost)(verb, subresource)
 		if err != nil {
 			once.Do(func() {
 				mutex.Lock()
@@ -248,7 +247,7 @@ func TestLateWriteCannotTakeAFreedDevice(t *testing.T) {
 
 	var late *resourceapi.ResourceClaim
 	c.server.faults(func(verb, subresource string) error {
-		if err := onStatusWrite(errLost)(verb, subresource); err != nil && late == nil {
+		if err := onStatusWrite(faults.ErrLost)(verb, subresource); err != nil && late == nil {
 			// The request is on its way; this is what it carries.
 			late = allocated(c.claim("a"), "n1", "gpu-0", pod)
 			return err

@@ -4,6 +4,7 @@
 package deviceclaims
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-scheduler/berth/internal/faults"
 	"github.com/berth-scheduler/berth/reason"
 )
 
@@ -224,7 +226,7 @@ func TestExtendedClaimIsTakenBack(t *testing.T) {
 			a := c.reserve(pod, "n1")
 			c.server.faults(func(verb, subresource string) error {
 				if fails(verb, subresource) {
-					return errDenied
+					return apierrors.NewForbidden(claimsResource.GroupResource(), "claim", errors.New("no"))
 				}
 				return nil
 			}, nil)
@@ -307,12 +309,12 @@ func TestExtendedClaimThatComesAndGoesUnseen(t *testing.T) {
 	pod := extendedPod("pod", 1)
 	c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0"), pod)
 	a := c.reserve(pod, "n1")
-	c.server.holdBack(true)
+	c.server.watched.Hold()
 	if status := a.preBind(); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	c.server.remove(t, c.wantPlaced(pod, 1).Name)
-	c.server.holdBack(false)
+	c.server.watched.Release()
 	c.wantSettled()
 	c.reserve(extendedPod("next", 1), "n1").unreserve()
 }
@@ -434,9 +436,9 @@ func TestManyPodsWithExtendedResources(t *testing.T) {
 	}
 	c := newCluster(t, append(objects, makeClass(), makeSlice("n1", "gpu-0", "gpu-1", "gpu-2"), makeSlice("n2", "gpu-0", "gpu-1", "gpu-2"))...)
 	bound := map[types.UID]bool{}
-	calls := c.breakCall(fault{}, 0)
-	for range 3 {
-		c.round(pods, bound, func() {}, calls)
+	calls := c.breakCall(faults.Fault{}, 0)
+	for round := range 3 {
+		c.round(round, pods, bound, func() {}, calls)
 		c.checkObjects(pods)
 	}
 	if len(bound) != 6 {

@@ -5,10 +5,8 @@ package deviceclaims
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
-	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,43 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-scheduler/berth/internal/faults"
 	"github.com/berth-scheduler/berth/internal/ledger"
 )
 
-// fault is what happens to the nth call to the API server, and to those after it
-// in the case of a kill.
-type fault struct {
-	name string
-	// before refuses the call; after loses the answer of one that was carried out.
-	before, after error
-	// cancel ends the context of the pods' binding cycles, as preemption does.
-	cancel bool
-	// outage is how many calls after it are lost too.
-	outage int
-	// kill ends the scheduler with the call.
-	kill bool
-}
-
-var (
-	errInternal = apierrors.NewInternalError(errors.New("tested"))
-	errDenied   = apierrors.NewForbidden(claimsResource.GroupResource(), "claim", errors.New("tested"))
-	errOvertake = apierrors.NewConflict(claimsResource.GroupResource(), "claim", errors.New("tested"))
-)
-
-var faults = []fault{
-	{name: "fails", before: errInternal},
-	{name: "is forbidden", before: errDenied},
-	{name: "conflicts", before: errOvertake},
-	{name: "is lost", before: errLost},
-	{name: "loses its answer", after: errLost},
-	{name: "is the first of an outage", before: errLost, outage: 2},
-	{name: "is the first of an outage, with effect", after: errLost, outage: 2},
-	{name: "is the first of an outage that outlasts Undo, with effect", after: errLost, outage: undoRetries + 1},
-	{name: "times out with effect", after: context.DeadlineExceeded},
-	{name: "is cancelled", before: context.Canceled, cancel: true},
-	{name: "is cancelled too late", after: context.Canceled, cancel: true},
-	{name: "is the last of a scheduler that dies", before: errLost, kill: true},
-	{name: "is the last of a scheduler that dies, with effect", after: errLost, kill: true},
+// outlasting is an outage in which Undo gives up.
+var outlasting = faults.Fault{
+	Name: "is the first of an outage that outlasts Undo, with effect", After: faults.ErrLost, Outage: undoRetries + 1,
 }
 
 // A story is some pods on their way to their nodes. It is told again and again,
@@ -138,8 +106,8 @@ var stories = []story{
 func TestEveryCallCanGoWrong(t *testing.T) {
 	for _, story := range stories {
 		t.Run(story.name, func(t *testing.T) {
-			for _, fault := range faults {
-				t.Run(fault.name, func(t *testing.T) {
+			for _, fault := range append(faults.All(), outlasting) {
+				t.Run(fault.Name, func(t *testing.T) {
 					t.Parallel()
 					calls := 0
 					for n := 1; n == 1 || calls >= n-1; n++ {
@@ -164,8 +132,8 @@ func TestEveryCallCanGoWrong(t *testing.T) {
 // informersAt says whether informers are held back when call n goes wrong: both in
 // turn if BERTH_LONG is set, and when only the ledger can know what became of the
 // call, otherwise the one or the other.
-func informersAt(n int, fault fault) []bool {
-	if os.Getenv("BERTH_LONG") != "" || fault.outage > undoRetries {
+func informersAt(n int, fault faults.Fault) []bool {
+	if os.Getenv("BERTH_LONG") != "" || fault.Outage > undoRetries {
 		return []bool{false, true}
 	}
 	return []bool{n%2 == 0}
@@ -173,7 +141,7 @@ func informersAt(n int, fault fault) []bool {
 
 // tell lets the pods of the story run while call n goes wrong, and returns how
 // many calls there were.
-func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
+func (c *cluster) tell(story story, fault faults.Fault, n int, heldBack bool) int {
 	c.t.Helper()
 	pods := story.pods()
 	for _, pod := range pods {
@@ -181,14 +149,16 @@ func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
 			c.t.Fatal(err)
 		}
 	}
-	c.server.holdBack(heldBack)
+	if heldBack {
+		c.server.watched.Hold()
+	}
 	calls := c.breakCall(fault, n)
 
 	bound := map[types.UID]bool{}
 	for round := 0; len(bound) < len(pods); round++ {
 		if round > 40 {
 			c.t.Errorf("pods that are never placed: %d of %d are", len(bound), len(pods))
-			return calls.count()
+			return calls.Count()
 		}
 		c.round(round, pods, bound, func() {
 			if round == 0 && story.meddle != nil {
@@ -196,22 +166,22 @@ func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
 			}
 		}, calls)
 		c.checkObjects(pods)
-		if calls.dead() {
+		if calls.Dead() {
 			c.restart()
-			calls.revive()
+			calls.Revive()
 		}
 		if round == 3 {
-			c.server.holdBack(false)
+			c.server.watched.Release()
 			pods = c.deleteDoomed(pods, story.doomed)
 		}
 		if round > 3 || !heldBack && round%2 == 1 { // at first there is no time to settle
 			c.waitForInformers()
 		}
 	}
-	c.server.holdBack(false)
+	c.server.watched.Release()
 	c.wantSettled()
-	total := calls.count()
-	c.server.faults(nil, nil)
+	total := calls.Count()
+	c.server.through(nil)
 	c.checkAfterwards(pods)
 	return total
 }
@@ -219,11 +189,11 @@ func (c *cluster) tell(story story, fault fault, n int, heldBack bool) int {
 // round tries to place each pod that is not bound: all are reserved before the
 // first is committed, as happens when binding is slow. Every second time the pods
 // come in the other order.
-func (c *cluster) round(round int, pods []*v1.Pod, bound map[types.UID]bool, afterReserve func(), calls *calls) {
+func (c *cluster) round(round int, pods []*v1.Pod, bound map[types.UID]bool, afterReserve func(), calls *faults.Calls) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	calls.cancels(cancel)
+	calls.Ends(cancel, nil)
 	var reserved []*attempt
 	for i := range pods {
 		pod := pods[i]
@@ -242,7 +212,7 @@ func (c *cluster) round(round int, pods []*v1.Pod, bound map[types.UID]bool, aft
 	}
 	afterReserve()
 	for _, a := range reserved {
-		if status := a.plugin.PreBind(ctx, a.state, a.pod, a.node.Name); status.IsSuccess() && !calls.dead() {
+		if status := a.plugin.PreBind(ctx, a.state, a.pod, a.node.Name); status.IsSuccess() && !calls.Dead() {
 			bound[a.pod.UID] = true
 			continue
 		}
@@ -252,14 +222,14 @@ func (c *cluster) round(round int, pods []*v1.Pod, bound map[types.UID]bool, aft
 
 // rejectLast lets another plugin reject the last pod, which is then tried again. It
 // has written nothing, so there is nothing that the API server need be asked for.
-func (c *cluster) rejectLast(reserved []*attempt, calls *calls) []*attempt {
+func (c *cluster) rejectLast(reserved []*attempt, calls *faults.Calls) []*attempt {
 	c.t.Helper()
 	if len(reserved) == 0 {
 		return nil
 	}
 	last := reserved[len(reserved)-1]
 	last.unreserve()
-	if n := calls.count(); n != 0 {
+	if n := calls.Count(); n != 0 {
 		c.t.Errorf("%d calls to take back what was only planned", n)
 	}
 	again := c.tryReserve(last.pod)
@@ -346,7 +316,7 @@ func (c *cluster) deleteDoomed(pods []*v1.Pod, doomed []types.UID) []*v1.Pod {
 // restart is a scheduler that starts after another one has died.
 func (c *cluster) restart() {
 	c.kill()
-	c.server.holdBack(false)
+	c.server.watched.Release()
 	c.startScheduler()
 }
 
@@ -440,85 +410,9 @@ func (c *cluster) placeEventually(pod *v1.Pod) bool {
 	return false
 }
 
-// calls counts the calls to the API server and lets one of them go wrong.
-type calls struct {
-	mutex  sync.Mutex
-	n      int
-	fault  fault
-	at     int
-	outage int
-	killed bool
-	cancel context.CancelFunc
-}
-
 // breakCall lets call n go wrong.
-func (c *cluster) breakCall(fault fault, n int) *calls {
-	s := &calls{fault: fault, at: n}
-	c.server.faults(s.before, s.after)
-	return s
-}
-
-func (s *calls) before(_, _ string) error {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.killed {
-		return errLost
-	}
-	if s.outage > 0 {
-		s.outage--
-		return errLost
-	}
-	s.n++
-	if s.at > 0 && s.n == s.at && s.fault.before != nil {
-		return s.strike(s.fault.before)
-	}
-	return nil
-}
-
-func (s *calls) after(_, _ string) error {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.killed {
-		return errLost
-	}
-	// Calls of the commits of one pod overlap; the answer that is lost is the one
-	// that comes when the nth call has been made.
-	if s.at > 0 && s.n >= s.at && s.fault.after != nil {
-		return s.strike(s.fault.after)
-	}
-	return nil
-}
-
-func (s *calls) strike(err error) error {
-	s.at = 0
-	if s.fault.cancel {
-		s.cancel()
-	}
-	s.killed = s.fault.kill
-	s.outage = s.fault.outage
-	return err
-}
-
-func (s *calls) cancels(cancel context.CancelFunc) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.cancel = cancel
-}
-
-func (s *calls) dead() bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.killed
-}
-
-func (s *calls) revive() {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.killed = false
-}
-
-func (s *calls) count() int {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.n
+func (c *cluster) breakCall(fault faults.Fault, n int) *faults.Calls {
+	calls := faults.At(fault, n)
+	c.server.through(calls)
+	return calls
 }

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-scheduler/berth/internal/faults"
 )
 
 // server gives the fake clientset what it lacks: resource versions, conflicts,
@@ -33,9 +35,10 @@ type server struct {
 	// before is called for each request for claims and may refuse it; after is
 	// called when the request was carried out and may lose the answer.
 	before, after func(verb, subresource string) error
-	// released is closed when events of claims are no longer held back, nil when
-	// they are not.
-	released chan struct{}
+	// calls, when set, are all these requests.
+	calls *faults.Calls
+	// watched are the watches for claims.
+	watched faults.Watches
 }
 
 var claimsResource = resourceapi.SchemeGroupVersion.WithResource("resourceclaims")
@@ -48,49 +51,37 @@ func newServer(client *fake.Clientset, tracker clienttesting.ObjectTracker) *ser
 			return true, nil, err
 		}
 		s.watches.Add(1)
-		return true, s.watch(from), nil
+		return true, s.watched.Through(from), nil
 	})
 	client.PrependReactor("*", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		verb, subresource := action.GetVerb(), action.GetSubresource()
 		if !slices.Contains([]string{"get", "update", "create", "delete"}, verb) {
 			return false, nil, nil
 		}
-		if err := s.fault(verb, subresource, true); err != nil {
-			return true, nil, err
-		}
-		var claim *resourceapi.ResourceClaim
-		var err error
-		switch verb {
-		case "get":
-			claim, err = s.get(action.(clienttesting.GetAction).GetName())
-		case "update":
-			claim, err = s.update(action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim), subresource)
-		case "create":
-			claim, err = s.create(action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceClaim))
-		case "delete":
-			deletion := action.(clienttesting.DeleteActionImpl)
-			err = s.deleteClaim(deletion.GetName(), deletion.GetDeleteOptions())
-		}
-		if lost := s.fault(verb, subresource, false); err == nil && lost != nil {
-			return true, nil, lost
-		}
-		if err != nil {
-			return true, nil, err
-		}
-		return true, claim, nil
+		obj, err := s.carryOut(verb, subresource, func() (runtime.Object, error) {
+			switch verb {
+			case "get":
+				return s.get(action.(clienttesting.GetAction).GetName())
+			case "update":
+				return s.update(action.(clienttesting.UpdateAction).GetObject().(*resourceapi.ResourceClaim), subresource)
+			case "create":
+				return s.create(action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceClaim))
+			default:
+				deletion := action.(clienttesting.DeleteActionImpl)
+				return nil, s.deleteClaim(deletion.GetName(), deletion.GetDeleteOptions())
+			}
+		})
+		return true, obj, err
 	})
 	client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		verb, subresource := action.GetVerb(), action.GetSubresource()
 		if verb != "patch" && verb != "get" {
 			return false, nil, nil
 		}
-		if err := s.fault(verb, subresource, true); err != nil {
-			return true, nil, err
-		}
-		_, obj, err := clienttesting.ObjectReaction(tracker)(action)
-		if lost := s.fault(verb, subresource, false); err == nil && lost != nil {
-			return true, nil, lost
-		}
+		obj, err := s.carryOut(verb, subresource, func() (runtime.Object, error) {
+			_, obj, err := clienttesting.ObjectReaction(tracker)(action)
+			return obj, err
+		})
 		return true, obj, err
 	})
 	return s
@@ -122,17 +113,32 @@ func (s *server) deleteClaim(name string, options metav1.DeleteOptions) error {
 	return s.tracker.Delete(claimsResource, namespace, name)
 }
 
-func (s *server) fault(verb, subresource string, before bool) error {
+// carryOut makes the call, unless a test has something against it.
+func (s *server) carryOut(verb, subresource string, call func() (runtime.Object, error)) (runtime.Object, error) {
 	s.mutex.Lock()
-	hook := s.after
-	if before {
-		hook = s.before
-	}
+	before, after, calls := s.before, s.after, s.calls
 	s.mutex.Unlock()
-	if hook == nil {
-		return nil
+	if calls != nil {
+		return calls.Do(call)
 	}
-	return hook(verb, subresource)
+	if before != nil {
+		if err := before(verb, subresource); err != nil {
+			return nil, err
+		}
+	}
+	obj, err := call()
+	if after != nil {
+		if lost := after(verb, subresource); lost != nil && err == nil {
+			return nil, lost
+		}
+	}
+	return obj, err
+}
+
+func (s *server) through(calls *faults.Calls) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.calls = calls
 }
 
 func (s *server) faults(before, after func(verb, subresource string) error) {
@@ -181,57 +187,6 @@ func (s *server) all(t *testing.T) []resourceapi.ResourceClaim {
 		t.Fatalf("list claims: %v", err)
 	}
 	return list.(*resourceapi.ResourceClaimList).Items
-}
-
-// holdBack keeps what happens to claims from the informers, or lets them have it.
-func (s *server) holdBack(held bool) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if held == (s.released != nil) {
-		return
-	}
-	if held {
-		s.released = make(chan struct{})
-		return
-	}
-	close(s.released)
-	s.released = nil
-}
-
-// watch hands on the events of another watch, except while they are held back.
-func (s *server) watch(from watch.Interface) watch.Interface {
-	events := make(chan watch.Event)
-	to := watch.NewProxyWatcher(events)
-	go func() {
-		defer close(events)
-		defer from.Stop()
-		for {
-			select {
-			case event, ok := <-from.ResultChan():
-				if !ok {
-					return
-				}
-				s.mutex.Lock()
-				released := s.released
-				s.mutex.Unlock()
-				if released != nil {
-					select {
-					case <-released:
-					case <-to.StopChan():
-						return
-					}
-				}
-				select {
-				case events <- event:
-				case <-to.StopChan():
-					return
-				}
-			case <-to.StopChan():
-				return
-			}
-		}
-	}()
-	return to
 }
 
 // change lets somebody else change a claim.

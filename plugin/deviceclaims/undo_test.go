@@ -4,8 +4,10 @@
 package deviceclaims
 
 import (
+	"errors"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -90,7 +92,7 @@ func TestUndoIsRepeated(t *testing.T) {
 				return nil
 			}
 			left--
-			return errDenied
+			return apierrors.NewForbidden(claimsResource.GroupResource(), "a", errors.New("tested"))
 		}, nil)
 		a.unreserve()
 		if free := c.claim("a").Status.Allocation == nil; free != test.free {
