@@ -127,6 +127,21 @@ func newExtendedClaim(pod *v1.Pod) *resourceapi.ResourceClaim {
 	}}
 }
 
+// ExtendedClaim returns the claim that the plugin would make for a pod on a node that
+// has none of its extended resources itself, and which containers use which of its
+// requests; nil if no DeviceClass serves any of them. It goes by the name that
+// rejections have for it. The caller may keep both.
+func (p *Plugin) ExtendedClaim(pod *v1.Pod) (*resourceapi.ResourceClaim, []v1.ContainerExtendedResourceRequest) {
+	resources := p.servedOf(pod)
+	if len(resources) == 0 {
+		return nil, nil
+	}
+	claim := inMemory(newExtendedClaim(pod))
+	requests, mappings := requestsFor(pod, resources)
+	claim.Spec.Devices.Requests = requests
+	return claim, mappings
+}
+
 // inMemory is the claim under the name by which it goes before it is created.
 func inMemory(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	known := *claim

@@ -70,6 +70,9 @@ func report(s *snapshot.Snapshot, pod *v1.Pod, result *simulate.Result) *Report 
 	for _, kind := range s.NotAllowed {
 		r.Notes = append(r.Notes, fmt.Sprintf("You may not list %s: taken as if there were none.", kind))
 	}
+	if extended := extendedClaim(s, pod, result); extended != nil {
+		r.Claims = append(r.Claims, *extended)
+	}
 	if result == nil {
 		r.settled(s, pod)
 		return r

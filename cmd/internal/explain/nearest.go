@@ -86,7 +86,7 @@ func partOf(r *reason.Rejection) float64 {
 // lacks says what the node has and what keeps it from taking the pod.
 func (r *Report) lacks(node *simulate.Node) string {
 	if node.Refusal.Rejection == nil {
-		if hasClaims(*node) {
+		if hasClaims(*node) && !r.byDevicePlugin(node.Name) {
 			return "which has the devices and volumes, but: " + node.Refusal.Message
 		}
 		return "but: " + node.Refusal.Message

@@ -108,6 +108,18 @@ type Claim struct {
 	// claim is reserved for.
 	Devices    []reason.Device `json:"devices,omitempty"`
 	SharedWith []reason.Ref    `json:"sharedWith,omitempty"`
+	// Extended are the extended resources that the scheduler makes the claim for.
+	Extended []Extended `json:"extended,omitempty"`
+}
+
+// Extended is an extended resource of the pod that a DeviceClass serves.
+type Extended struct {
+	Resource string `json:"resource"`
+	Class    string `json:"class"`
+	// DevicePlugin are the nodes that serve the resource by a device plugin, and
+	// DRA is how many of the others there are. Neither is told of a pod that has a node.
+	DevicePlugin []string `json:"devicePlugin,omitempty"`
+	DRA          int      `json:"dra,omitempty"`
 }
 
 // Request is one request of a ResourceClaim.

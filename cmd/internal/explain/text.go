@@ -98,6 +98,9 @@ func (r *Report) writeClaim(p *page, claim Claim) {
 			r.writeFound(p, request)
 		}
 	}
+	for _, one := range claim.Extended {
+		p.paragraph("  ", one.text())
+	}
 	if len(claim.Devices) > 0 {
 		text := "has " + deviceNames(claim.Devices)
 		if claim.Devices[0].Pool != r.Node {

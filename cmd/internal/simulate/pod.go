@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -32,6 +33,15 @@ type Result struct {
 	Nodes []Node
 	// Preemption is set when every node has refused the pod.
 	Preemption *Preemption
+	// Extended is nil if no DeviceClass serves an extended resource of the pod.
+	Extended *Extended
+}
+
+// Extended is the claim that a pod gets for its extended resources on nodes that
+// have none of them, and which containers use which of its requests.
+type Extended struct {
+	Claim    *resourceapi.ResourceClaim
+	Mappings []v1.ContainerExtendedResourceRequest
 }
 
 // Node is the answer for one node.
@@ -61,6 +71,19 @@ type Refusal struct {
 // Pod runs PreEnqueue, PreFilter and, on every node, Filter for one pod of the
 // snapshot that is not scheduled yet. Nothing is reserved.
 func (s *Scheduler) Pod(ctx context.Context, pod *v1.Pod) (*Result, error) {
+	result, err := s.cycle(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	if plugin, ok := s.explains[deviceclaims.Name].(*deviceclaims.Plugin); ok {
+		if claim, mappings := plugin.ExtendedClaim(pod); claim != nil {
+			result.Extended = &Extended{Claim: claim, Mappings: mappings}
+		}
+	}
+	return result, nil
+}
+
+func (s *Scheduler) cycle(ctx context.Context, pod *v1.Pod) (*Result, error) {
 	for _, plugin := range s.profile.PreEnqueuePlugins() {
 		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
 			return &Result{Gate: refusal(status.WithPlugin(plugin.Name()))}, nil
