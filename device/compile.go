@@ -74,7 +74,7 @@ func (c *compiler) refuse(r *reason.Rejection) {
 }
 
 func (c *compiler) allocated(claim *resourceapi.ResourceClaim) {
-	done := allocatedClaim{ref: claimRef(claim)}
+	done := allocatedClaim{ref: claimRef(claim), skips: SkipsOperations(claim.Status.Allocation)}
 	if selector := claim.Status.Allocation.NodeSelector; selector != nil {
 		parsed, err := nodeaffinity.NewNodeSelector(selector)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-scheduler/berth/device/internal/assign"
@@ -23,7 +24,7 @@ func (p *Problem) Explain(node NodeView) *reason.Rejection {
 	var all []*reason.Rejection
 	for i := range p.allocated {
 		if c := &p.allocated[i]; !c.reachable(node.Node) {
-			all = append(all, c.elsewhere(node.Node.Name))
+			all = append(all, c.elsewhere(node.Node))
 		}
 	}
 	if len(p.requests) > 0 {
@@ -39,11 +40,15 @@ func (p *Problem) Explain(node NodeView) *reason.Rejection {
 	return all[0]
 }
 
-func (c *allocatedClaim) elsewhere(node string) *reason.Rejection {
-	return &reason.Rejection{
-		Code: reason.ClaimElsewhere, Node: node, Claim: c.ref,
+func (c *allocatedClaim) elsewhere(node *v1.Node) *reason.Rejection {
+	r := &reason.Rejection{
+		Code: reason.ClaimElsewhere, Node: node.Name, Claim: c.ref,
 		Facts: reason.Facts{Attribute: c.where.Key, Values: slices.Clone(c.where.Values)},
 	}
+	if !c.handled(node) {
+		r.Facts.Feature = needDeclared.they()
+	}
+	return r
 }
 
 func (s *search) explain() []*reason.Rejection {

@@ -94,6 +94,18 @@ func (f Features) missing() needs {
 	return n
 }
 
+// SkipsOperations says whether devices of an allocation skip operations of their
+// node. Only a node with [Handles] may use them.
+func SkipsOperations(allocation *resourceapi.AllocationResult) bool {
+	return slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return len(r.SkipNodeOperations) > 0
+	})
+}
+
+// Handles says whether a node declares that it knows of devices which skip its
+// operations (NodeStatus.DeclaredFeatures).
+func Handles(node *v1.Node) bool { return undeclared(node) == 0 }
+
 // undeclared are the parts that the node does not take part in
 // (NodeStatus.DeclaredFeatures).
 func undeclared(node *v1.Node) needs {

@@ -80,11 +80,17 @@ type allocatedClaim struct {
 	selector *nodeaffinity.NodeSelector
 	// where is the first thing that the selector requires of a node.
 	where v1.NodeSelectorRequirement
+	// skips: devices of the claim skip operations of their node, which then has to
+	// know of it (DeviceRequestAllocationResult.SkipNodeOperations).
+	skips bool
 }
 
 func (c *allocatedClaim) reachable(node *v1.Node) bool {
-	return c.selector == nil || c.selector.Match(node)
+	return (c.selector == nil || c.selector.Match(node)) && c.handled(node)
 }
+
+// handled says whether the node knows of everything that the devices ask of it.
+func (c *allocatedClaim) handled(node *v1.Node) bool { return !c.skips || undeclared(node) == 0 }
 
 // request is met by one of its choices, the earlier the better: its alternatives
 // (firstAvailable), or what it wants exactly.

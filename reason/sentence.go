@@ -31,6 +31,9 @@ var sentences = map[Code]func(r *Rejection) string{
 		return r.claim() + " is already reserved for the most pods it may have" + r.had(" (%s)")
 	},
 	ClaimElsewhere: func(r *Rejection) string {
+		if r.Facts.Feature != "" {
+			return r.claim() + " is allocated and its devices cannot be used on " + r.place() + ": they " + r.Facts.Feature
+		}
 		return r.claim() + " is allocated and its devices cannot be reached from " + r.place() + r.values(", only from nodes with %s")
 	},
 	DevicesNotReady: func(r *Rejection) string {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/berth-scheduler/berth/device"
 	"github.com/berth-scheduler/berth/reason"
 )
 
@@ -25,6 +26,8 @@ type podClaim struct {
 	// pinned are the nodes from which the allocation can be used, nil if there is
 	// no allocation or it can be used from all.
 	pinned *nodeaffinity.NodeSelector
+	// skips: only nodes that declare it can use the allocation (device.Handles).
+	skips bool
 	// entry is the first of the pod's spec.resourceClaims that names the claim.
 	entry *v1.PodResourceClaim
 	// consumer is whom the claim is reserved for: the pod, or its PodGroup if the
@@ -34,12 +37,20 @@ type podClaim struct {
 
 func newPodClaim(pod *v1.Pod, entry *v1.PodResourceClaim, claim *resourceapi.ResourceClaim, pending bool) podClaim {
 	c := podClaim{seen: claim, pending: pending, entry: entry, consumer: consumer(pod)}
+	if claim.Status.Allocation != nil {
+		c.skips = device.SkipsOperations(claim.Status.Allocation)
+	}
 	if allocation := claim.Status.Allocation; allocation != nil && allocation.NodeSelector != nil {
 		if selector, err := nodeaffinity.NewNodeSelector(allocation.NodeSelector); err == nil {
 			c.pinned = selector // an invalid one is for the engine to refuse
 		}
 	}
 	return c
+}
+
+// usableOn says whether the allocation, if there is one, can be used on the node.
+func (c *podClaim) usableOn(node *v1.Node) bool {
+	return (c.pinned == nil || c.pinned.Match(node)) && (!c.skips || device.Handles(node))
 }
 
 // claimsOf returns the claims of a pod, each once, in the order in which the pod

@@ -155,8 +155,8 @@ func TestWhoServesAnExtendedResource(t *testing.T) {
 
 func rejectionOf(t *testing.T, status *fwk.Status) *reason.Rejection {
 	t.Helper()
-	rejection, ok := status.AsError().(*reason.Rejection)
-	if !ok {
+	var rejection *reason.Rejection
+	if !errors.As(status.AsError(), &rejection) {
 		t.Fatalf("status %v has no rejection", status)
 	}
 	return rejection

@@ -119,7 +119,7 @@ func (c *cycle) noteElsewhere(node *v1.Node) {
 	var key strings.Builder
 	var claims []podClaim
 	for _, claim := range c.claims {
-		if claim.pinned != nil && !claim.pinned.Match(node) {
+		if !claim.usableOn(node) {
 			key.WriteString(claim.seen.Name + "/")
 			claims = append(claims, claim)
 		}

@@ -301,3 +301,27 @@ func TestSelectorThatFailsIsAWarning(t *testing.T) {
 		})
 	}
 }
+
+// Devices that skip operations of their node can be used only where the node
+// declares to know of that. An allocation that no node can use is given up.
+func TestAllocationThatSkipsOperationsOfTheNode(t *testing.T) {
+	claim := allocated(makeClaim("a"), "n1", "gpu-0")
+	claim.Status.Allocation.NodeSelector = nil
+	claim.Status.Allocation.Devices.Results[0].SkipNodeOperations = []resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationAll}
+	pod, node := makePod("pod", "a"), makeNode("n1")
+	c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0"), claim)
+	a, status := c.begin(pod, "n1")
+	wantReason(t, status, fwk.UnschedulableAndUnresolvable, reason.ClaimElsewhere)
+	explained := c.plugin.Explain(c.ctx, a.state, nodeInfo{node: node})
+	if want := "they skip operations of the node (the node does not declare the feature DRAOptionalNodeOperations)"; explained == nil || !strings.HasSuffix(explained.Sentence(), want) {
+		t.Errorf("explained as %v, want %q", explained, want)
+	}
+	node.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
+	if status := c.plugin.Filter(c.ctx, a.state, pod, nodeInfo{node: node}); !status.IsSuccess() {
+		t.Errorf("a node that declares the feature is refused: %v", status)
+	}
+	if _, status := c.plugin.PostFilter(c.ctx, a.state, pod, nil); status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Errorf("PostFilter: %v, want that the allocation is given up", status)
+	}
+	c.wantFree("a")
+}

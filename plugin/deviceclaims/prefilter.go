@@ -99,12 +99,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 func (p *Plugin) narrow(claims []podClaim, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *reason.Rejection) {
 	var names sets.Set[string]
 	for _, claim := range claims {
-		if claim.pinned == nil || p.idle(claim) {
+		if claim.pinned == nil && !claim.skips || p.idle(claim) {
 			continue // PostFilter can give it up
 		}
 		reachable := sets.New[string]()
 		for _, node := range nodes {
-			if claim.pinned.Match(node.Node()) && (names == nil || names.Has(node.Node().Name)) {
+			if claim.usableOn(node.Node()) && (names == nil || names.Has(node.Node().Name)) {
 				reachable.Insert(node.Node().Name)
 			}
 		}
