@@ -79,7 +79,7 @@ type Pool struct {
 	faulty bool
 
 	// outdated says where the slices of older generations were usable. It is
-	// kept only for an incomplete pool, whose newest slices may not be here yet.
+	// kept only for a pool that lacks slices, as these may be for the same nodes.
 	outdated []scope
 
 	counters counters
@@ -152,7 +152,7 @@ func CompilePool(published []*resourceapi.ResourceSlice) *Pool {
 	}
 	p.binding = p.needs&needBinding != 0
 	p.sound = p.fault == "" && p.counters.fault == "" && !p.incomplete()
-	if p.incomplete() {
+	if int64(len(p.slices)) < p.announced {
 		for _, s := range p.raw {
 			if s.Spec.Pool.Generation != p.generation {
 				p.outdated = append(p.outdated, scopesOf(s)...)

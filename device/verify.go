@@ -222,7 +222,12 @@ func (v *verifier) everything(a *asked) (int, error) {
 				}
 			}
 		}
-		if err != nil && slices.ContainsFunc(view.Pool.raw, func(s *resourceapi.ResourceSlice) bool {
+		// Slices that are missing may be for the nodes of older ones.
+		concerned := current
+		if int64(len(current)) < current[0].Spec.Pool.ResourceSliceCount {
+			concerned = view.Pool.raw
+		}
+		if err != nil && slices.ContainsFunc(concerned, func(s *resourceapi.ResourceSlice) bool {
 			return ptr.Deref(s.Spec.NodeName, "") == v.node.Node.Name && !ptr.Deref(s.Spec.PerDeviceNodeSelection, false)
 		}) {
 			return 0, fmt.Errorf("pool %s: %w", view.Pool.id, err)
