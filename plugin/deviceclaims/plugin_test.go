@@ -126,6 +126,24 @@ func TestFilterSaysWhy(t *testing.T) {
 	}
 }
 
+// A running pod that waits to be resized passes through the scheduler and keeps what
+// it has.
+func TestPodThatWaitsToBeResizedIsLeftAlone(t *testing.T) {
+	pod := makePod("pod", "missing")
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred}}
+	c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0"), pod)
+	if _, status := c.begin(pod, "n1"); status.IsSkip() {
+		t.Error("a pod was skipped although pods do not wait to be resized")
+	}
+	c.plugin.features.deferredResize = true
+	if _, status := c.begin(pod, "n1"); !status.IsSkip() {
+		t.Errorf("PreFilter returned %v, want Skip", status)
+	}
+	if status := c.plugin.Reserve(c.ctx, &cycleState{}, pod, "n1"); !status.IsSuccess() {
+		t.Errorf("Reserve: %v", status)
+	}
+}
+
 func TestMissingClass(t *testing.T) {
 	c := newCluster(t, makeSlice("n1", "gpu-0"), makeClaim("a"))
 	_, status := c.begin(makePod("pod", "a"), "n1")

@@ -26,6 +26,7 @@ import (
 func TestWhereInTreeAnswersOtherwise(t *testing.T) {
 	cluster := lab.Start(t, lab.Options{Profile: "testdata/bare-nodes.yaml"})
 	for name, test := range map[string]func(context.Context, *testing.T, kubernetes.Interface){
+		"a counter that a vanished device may still use":        vanishedDeviceKeepsItsCounter,
 		"admin access to a device whose counter is used up":     adminAccessConsumesNothing,
 		"all devices of a node, beside nodes with broken pools": brokenPoolConcernsItsNode,
 		"a selector that fails on some devices":                 failingSelectorConcernsItsDevice,
@@ -35,6 +36,32 @@ func TestWhereInTreeAnswersOtherwise(t *testing.T) {
 			test(t.Context(), t, cluster.Client)
 			checkInvariants(t.Context(), t, cluster.Client)
 		})
+	}
+}
+
+// A driver publishes its pool anew, without a device that is in use. What is left of
+// the pool's counters cannot be known until that device is released.
+func vanishedDeviceKeepsItsCounter(ctx context.Context, t *testing.T, client kubernetes.Interface) {
+	const driver = "republished.example.com"
+	counter := map[string]resourceapi.Counter{"units": {Value: resource.MustParse("4")}}
+	consuming := func(name string) resourceapi.Device {
+		return resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "set", Counters: counter}}}
+	}
+	counters, devices := newSlice(driver, "node-1", "counters"), newSlice(driver, "node-1", "devices", consuming("d1"))
+	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "set", Counters: counter}}
+	counters.Spec.Pool.ResourceSliceCount, devices.Spec.Pool.ResourceSliceCount = 2, 2
+	create(ctx, t, client, newClass(driver), counters, devices, newClaim("vanishing", one(driver)), newClaim("remaining", one(driver)),
+		newPod("owner", sharing("vanishing")))
+	eventually(ctx, t, "the device is taken", podRuns(client, "owner"))
+
+	republish(ctx, t, client, counters.Name, nil)
+	republish(ctx, t, client, devices.Name, []resourceapi.Device{consuming("d2")})
+	create(ctx, t, client, newPod("heir", sharing("remaining")))
+	eventually(ctx, t, "the heir waits", waitingFor(client, "heir", "a device in use that its driver no longer publishes may still consume shared counters"))
+	deletePod(ctx, t, client, "owner")
+	eventually(ctx, t, "the heir runs", podRuns(client, "heir"))
+	if got := getClaim(ctx, t, client, "remaining").Status.Allocation.Devices.Results[0].Device; got != "d2" {
+		t.Errorf("the heir has device %s", got)
 	}
 }
 

@@ -91,3 +91,18 @@ func getClaim(ctx context.Context, t *testing.T, client kubernetes.Interface, na
 	}
 	return claim
 }
+
+// republish is what a driver does that changes its pool: one generation more.
+func republish(ctx context.Context, t *testing.T, client kubernetes.Interface, name string, devices []resourceapi.Device) {
+	t.Helper()
+	slices := client.ResourceV1().ResourceSlices()
+	slice, err := slices.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		slice.Spec.Devices = devices
+		slice.Spec.Pool.Generation++
+		_, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatalf("republish slice %s: %v", name, err)
+	}
+}
