@@ -27,6 +27,10 @@ func TestExtendedResources(t *testing.T) {
 		"extended-fits": func(s *snapshot.Snapshot, _ *v1.Pod) {
 			s.ResourceClaims = nil
 		},
+		"extended-too-large": func(s *snapshot.Snapshot, pod *v1.Pod) {
+			s.Nodes, s.ResourceClaims = s.Nodes[:1], nil
+			pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("40")
+		},
 		"extended-only-dra": func(s *snapshot.Snapshot, _ *v1.Pod) { s.Nodes = s.Nodes[:1] },
 		"extended-scheduled": func(s *snapshot.Snapshot, pod *v1.Pod) {
 			s.ResourceClaims[0].Status.ReservedFor[0].UID = pod.UID

@@ -77,7 +77,7 @@ func describe(r *reason.Rejection) string {
 	}
 	general := *r
 	general.Node = ""
-	if r.Code != reason.PoolIncomplete {
+	if r.Code != reason.PoolIncomplete && r.Code != reason.ClaimTooLarge {
 		general.Facts.Had = nil
 	}
 	return general.Sentence()
