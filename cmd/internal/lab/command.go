@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/component-base/version/verflag"
 
 	"github.com/berth-scheduler/berth/cmd/internal/lab/profiles"
 )
@@ -27,6 +28,9 @@ func NewCommand() *cobra.Command {
 		Short:         "A whole local Kubernetes control plane in one binary",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		// Kubernetes' packages bring the flag --version, and leave it to the program to answer.
+		PersistentPreRun: func(*cobra.Command, []string) { verflag.PrintAndExitIfRequested() },
+		RunE:             func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(newUpCommand(), newComponentCommand())
 	return command
