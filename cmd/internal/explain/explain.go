@@ -172,7 +172,9 @@ func (r *Report) nodes(s *snapshot.Snapshot, pod *v1.Pod, nodes []simulate.Node)
 		r.State = Fits
 		r.Verdict = fmt.Sprintf("Pending: it would fit now, on %d of %s; the scheduler has not placed it yet.",
 			len(fitting), count(len(nodes), "node"))
-		r.WaitsFor = waitsForProvisioning(s, r.Volumes)
+		if r.WaitsFor = waitsForProvisioning(s, r.Volumes); len(r.WaitsFor) > 0 && len(fitting) == 1 {
+			r.Verdict = fmt.Sprintf("Pending: node %s is chosen, and storage is being provisioned for it.", fitting[0].Name)
+		}
 		if message := lastAnswer(pod); message != "" {
 			r.Notes = append(r.Notes, "The scheduler's last answer: "+message)
 		}

@@ -143,6 +143,17 @@ func TestReports(t *testing.T) {
 			},
 			result: &simulate.Result{Nodes: []simulate.Node{{Name: "gpu-1"}, noDevices("gpu-2", notEnough(4, 0, 8))}},
 		},
+		"being-provisioned": {
+			pod: func(pod *v1.Pod) {
+				withVolume(pod)
+				pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "under-way"
+			},
+			result: &simulate.Result{Nodes: []simulate.Node{{Name: "gpu-1"}, noVolumes("gpu-2", &reason.Rejection{
+				Code: reason.SelectedNodeElsewhere, Node: "gpu-2", Volume: "scratch",
+				Claim: reason.Ref{Kind: "PersistentVolumeClaim", Namespace: "ml", Name: "under-way"},
+				Facts: reason.Facts{Object: reason.Ref{Kind: "Node", Name: "gpu-1"}},
+			})}},
+		},
 		"no-nodes": {result: &simulate.Result{}},
 		"another-scheduler": {
 			pod:    func(pod *v1.Pod) { pod.Spec.SchedulerName = "batch" },
@@ -305,6 +316,8 @@ func cluster() (*snapshot.Snapshot, *v1.Pod) {
 	four := resourceapi.DeviceRequest{Name: "gpus", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: gpuClass, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 4,
 	}}
+	underWay := pvc("under-way", "")
+	underWay.Annotations = map[string]string{selectedNodeAnnotation: "gpu-1"}
 	return &snapshot.Snapshot{
 		Nodes: []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}}},
 		ResourceClaimTemplates: []*resourceapi.ResourceClaimTemplate{
@@ -344,7 +357,7 @@ func cluster() (*snapshot.Snapshot, *v1.Pod) {
 			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 		}},
 		PersistentVolumeClaims: []*v1.PersistentVolumeClaim{
-			pvc("scratch", ""), pvc("bound", "pvc-3f"),
+			pvc("scratch", ""), pvc("bound", "pvc-3f"), underWay,
 		},
 		PersistentVolumes: []*v1.PersistentVolume{{
 			ObjectMeta: metav1.ObjectMeta{Name: "pvc-3f", Annotations: map[string]string{provisionedByAnnotation: "topolvm.io"}},
