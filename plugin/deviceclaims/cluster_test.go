@@ -65,11 +65,13 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 		}
 	}
 	client.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
+	c := &cluster{t: t, client: client, clock: testingclock.NewFakeClock(start)}
 	client.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		w, err := tracker.Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		c.server.watches.Add(1)
 		return true, w, err
 	})
-	c := &cluster{t: t, client: client, server: newServer(client, tracker), clock: testingclock.NewFakeClock(start)}
+	c.server = newServer(client, tracker)
 	c.startScheduler()
 	t.Cleanup(func() { c.kill() })
 	return c
@@ -86,9 +88,9 @@ func (c *cluster) startScheduler() {
 	c.plugin = c.newPlugin()
 	watches := c.server.watches.Load()
 	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	// What happens between the list and the watch would never be shown.
-	eventually(c.t, "claims are watched", func() bool { return c.server.watches.Load() > watches })
+	synced := factory.WaitForCacheSync(ctx.Done())
+	// What happens between a list and its watch would never be shown.
+	eventually(c.t, "everything is watched", func() bool { return c.server.watches.Load() >= watches+int64(len(synced)) })
 	c.kill = func() {
 		cancel()
 		factory.Shutdown()

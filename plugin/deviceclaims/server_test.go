@@ -30,7 +30,7 @@ type server struct {
 	tracker clienttesting.ObjectTracker
 	mutex   sync.Mutex
 	version int
-	// watches is how many times claims were watched.
+	// watches is how many watches were opened.
 	watches atomic.Int64
 	// before is called for each request for claims and may refuse it; after is
 	// called when the request was carried out and may lose the answer.
