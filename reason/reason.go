@@ -176,11 +176,24 @@ func (r *Rejection) Error() string {
 	var lines []string
 	for _, one := range r.All() {
 		line := one.Code.status()
-		if feature := one.Facts.Feature; one.Code == ClaimUnsupported && feature != "" {
-			line += ": " + feature // the claim's, so the same on every node
+		if missing := one.missing(); missing != "" {
+			line += ": " + missing
 		}
 		lines = append(lines, line)
 	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "; ")
+}
+
+// missing is what the pod lacks, where this is the same on every node.
+func (r *Rejection) missing() string {
+	switch r.Code {
+	case ClaimUnsupported:
+		return r.Facts.Feature
+	case DeviceClassNotFound, StorageClassNotFound:
+		return r.Facts.Class
+	case ClaimNotFound, VolumeClaimNotFound:
+		return r.Claim.Name
+	}
+	return ""
 }
