@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 )
 
 // reads is what an expression looks at of a device. Two devices of one driver
@@ -206,13 +207,15 @@ func (r *reads) key(b []byte, driver string, d *resourceapi.Device) ([]byte, boo
 		return nil, false
 	}
 	b = appendText(b, driver)
-	if r.multi && d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
-		b = append(b, 'm')
+	multi := byte(0)
+	if r.multi && ptr.Deref(d.AllowMultipleAllocations, false) {
+		multi = 1
 	}
+	b = append(b, multi)
 	var names []resourceapi.QualifiedName
 	for name := range d.Attributes {
 		a := d.Attributes[name]
-		if len(valuesOf(a)) == 0 {
+		if !wellFormed(a) {
 			return nil, false
 		}
 		// A version that cannot be parsed fails every expression, so all count.
@@ -221,10 +224,11 @@ func (r *reads) key(b []byte, driver string, d *resourceapi.Device) ([]byte, boo
 		}
 	}
 	slices.Sort(names)
+	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
 		b = appendAttribute(appendText(b, string(name)), d.Attributes[name])
 	}
-	b, names = append(b, '|'), names[:0]
+	names = names[:0]
 	for name := range d.Capacity {
 		if r.includes(r.capacity, driver, name) {
 			names = append(names, name)
@@ -253,11 +257,19 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
+// appendAttribute tells a list of one value from that value, and from one that has
+// it twice: for an expression these differ.
 func appendAttribute(b []byte, a resourceapi.DeviceAttribute) []byte {
-	for _, v := range valuesOf(a) {
+	length := 0
+	values := writtenValues(a)
+	if listed(a) {
+		length = len(values)
+	}
+	b = binary.AppendUvarint(b, uint64(length))
+	for _, v := range values {
 		b = appendValue(b, v)
 	}
-	return append(b, ';')
+	return b
 }
 
 func appendValue(b []byte, v value) []byte {

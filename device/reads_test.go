@@ -5,6 +5,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,6 +92,34 @@ func TestResultsAreSharedByAlikeDevicesOnly(t *testing.T) {
 	}
 	if p.on("nic.test", gpu(4)).err == nil {
 		t.Error("the attribute of another driver was read")
+	}
+}
+
+// A list is not the value that it has, and what is in it twice counts twice. It does
+// not matter which device was asked about first.
+func TestListsAreNotTheirValues(t *testing.T) {
+	one := int64(1)
+	attributes := map[string]resourceapi.DeviceAttribute{
+		"1": {IntValue: &one}, "[1]": {IntValues: []int64{one}}, "[1 1]": {IntValues: []int64{one, one}},
+		"[] or a": {IntValues: []int64{}, StringValue: ptr.To("a")}, "1 or a": {IntValue: &one, StringValue: ptr.To("a")}, "a": {StringValue: ptr.To("a")},
+	}
+	for _, f := range []Features{{}, {ListTypeAttributes: true}} {
+		for expression, want := range map[string][]string{
+			`device.attributes["gpu.test"].x == 1`:       {"1", "1 or a"},
+			`device.attributes["gpu.test"].x == "a"`:     {"a"},
+			`device.attributes["gpu.test"].x == [1]`:     {"[1]"},
+			`device.attributes["gpu.test"].x.size() > 1`: {"[1 1]"},
+		} {
+			p := NewSelectors(1).compile(expression, selects, f)
+			for range 3 {
+				for name, a := range attributes {
+					found := p.on("gpu.test", &resourceapi.Device{Name: "gpu", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"x": a}})
+					if found.matches != slices.Contains(want, name) {
+						t.Errorf("%s with x = %s: matches is %v", expression, name, found.matches)
+					}
+				}
+			}
+		}
 	}
 }
 

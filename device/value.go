@@ -51,38 +51,59 @@ func listed(a resourceapi.DeviceAttribute) bool {
 // to be.
 func valuesOf(a resourceapi.DeviceAttribute) []value {
 	var all []value
-	add := func(v value) {
+	for _, v := range writtenValues(a) {
 		if !slices.Contains(all, v) {
 			all = append(all, v)
 		}
 	}
+	return all
+}
+
+// writtenValues returns the values of an attribute as the driver lists them.
+func writtenValues(a resourceapi.DeviceAttribute) []value {
+	var all []value
 	switch {
 	case len(a.IntValues) > 0:
 		for _, n := range a.IntValues {
-			add(value{kind: numberValue, number: n})
+			all = append(all, value{kind: numberValue, number: n})
 		}
 	case len(a.BoolValues) > 0:
 		for _, b := range a.BoolValues {
-			add(boolOf(b))
+			all = append(all, boolOf(b))
 		}
 	case len(a.StringValues) > 0:
 		for _, s := range a.StringValues {
-			add(value{kind: textValue, text: s})
+			all = append(all, value{kind: textValue, text: s})
 		}
 	case len(a.VersionValues) > 0:
 		for _, s := range a.VersionValues {
-			add(value{kind: versionValue, text: s})
+			all = append(all, value{kind: versionValue, text: s})
 		}
 	case a.StringValue != nil:
-		add(value{kind: textValue, text: *a.StringValue})
+		all = append(all, value{kind: textValue, text: *a.StringValue})
 	case a.IntValue != nil:
-		add(value{kind: numberValue, number: *a.IntValue})
+		all = append(all, value{kind: numberValue, number: *a.IntValue})
 	case a.BoolValue != nil:
-		add(boolOf(*a.BoolValue))
+		all = append(all, boolOf(*a.BoolValue))
 	case a.VersionValue != nil:
-		add(value{kind: versionValue, text: *a.VersionValue})
+		all = append(all, value{kind: versionValue, text: *a.VersionValue})
 	}
 	return all
+}
+
+// wellFormed says whether the attribute has one value or one list of values, as the
+// API requires (DeviceAttribute).
+func wellFormed(a resourceapi.DeviceAttribute) bool {
+	set := 0
+	for _, is := range [...]bool{
+		a.IntValues != nil, a.BoolValues != nil, a.StringValues != nil, a.VersionValues != nil,
+		a.StringValue != nil, a.IntValue != nil, a.BoolValue != nil, a.VersionValue != nil,
+	} {
+		if is {
+			set++
+		}
+	}
+	return set == 1 && len(writtenValues(a)) > 0
 }
 
 func boolOf(b bool) value {
