@@ -87,11 +87,10 @@ func (b *Book) Reserve(owner types.UID, from *volume.Capacity, draws ...volume.D
 		if free := s.free(); free != nil && free.Cmp(sum) < 0 {
 			refused = fmt.Errorf("%s of CSIStorageCapacity %s/%s are left, %s are wanted",
 				free.String(), s.object.Namespace, s.object.Name, sum.String())
-			b.forget(from.Segment())
 			return
 		}
 		for _, d := range draws {
-			b.enter(from.Segment(), d).owners.Insert(owner)
+			b.enter(s, from.Segment(), d).owners.Insert(owner)
 		}
 	})
 	return refused
@@ -125,9 +124,9 @@ func (b *Book) Placed(claim types.UID) bool {
 // provisioner is at work, whether there is room or not.
 func (b *Book) Adopt(from *volume.Capacity, d volume.Draw) {
 	b.change(func() {
-		b.observe(from)
+		s := b.observe(from)
 		if b.byClaim[d.UID] == nil {
-			b.enter(from.Segment(), d).placed = true
+			b.enter(s, from.Segment(), d).placed = true
 		}
 	})
 }
@@ -176,13 +175,12 @@ func (b *Book) Drawn(from *volume.Capacity) []volume.Draw {
 }
 
 // observe takes over an object, credits what has fallen since the last one, and
-// ends the draws that were waiting for it.
+// ends the draws that were waiting for it. The Book keeps the segment only while
+// something is drawn from it, so it may be one that enter has to bring in.
 func (b *Book) observe(now *volume.Capacity) *segment {
 	s := b.segments[now.Segment()]
 	if s == nil {
-		s = &segment{object: now.Object()}
-		b.segments[now.Segment()] = s
-		return s
+		return &segment{object: now.Object()}
 	}
 	if !s.take(now.Object()) {
 		return s
@@ -198,17 +196,17 @@ func (b *Book) observe(now *volume.Capacity) *segment {
 
 // enter returns the draw of the claim from the segment, a new one if there is
 // none yet.
-func (b *Book) enter(name string, d volume.Draw) *entry {
+func (b *Book) enter(s *segment, name string, d volume.Draw) *entry {
 	e := b.byClaim[d.UID]
 	if e != nil && e.segment == name {
 		return e
 	}
-	s := b.segments[name]
 	if e != nil {
 		b.end(e)
 	}
 	e = &entry{draw: d, segment: name, owners: sets.New[types.UID]()}
 	b.byClaim[d.UID] = e
+	b.segments[name] = s
 	s.entries = append(s.entries, e)
 	return e
 }

@@ -233,6 +233,41 @@ func TestTheStorageOutlivesItsObject(t *testing.T) {
 	want(t, b, d.named("pool-3", "7Gi"), "")
 }
 
+// TestReserveMaySeeTheReportFirst: its event comes later. The draws that waited for
+// it end, be they all that there were, and what is reserved counts.
+func TestReserveMaySeeTheReportFirst(t *testing.T) {
+	for _, reserve := range []func(*Book, *volume.Capacity){
+		func(b *Book, now *volume.Capacity) { mustReserve(t, b, "pod-2", now, draw("b", "2Gi")) },
+		func(b *Book, now *volume.Capacity) { b.Adopt(now, draw("b", "2Gi")) },
+	} {
+		b, _ := newBook()
+		var d driver
+		mustReserve(t, b, "pod-1", d.reports("10Gi"), draw("a", "3Gi"))
+		b.Bound("a")
+		now := d.reports("7Gi")
+		reserve(b, now)
+		b.Reported(now)
+		want(t, b, now, "b 2Gi")
+	}
+}
+
+// TestNothingIsKeptOfStorageThatNobodyDrawsFrom: be it only looked at, for a claim
+// that draws elsewhere already or for one that there is no room for.
+func TestNothingIsKeptOfStorageThatNobodyDrawsFrom(t *testing.T) {
+	b, _ := newBook()
+	var d driver
+	mustReserve(t, b, "pod-1", d.reports("10Gi"), draw("a", "3Gi"))
+	other := d.reports("1Gi").Object().DeepCopy()
+	other.StorageClassName = "other"
+	b.Adopt(volume.CompileCapacity(other), draw("a", "3Gi"))
+	if err := b.Reserve("pod-2", volume.CompileCapacity(other), draw("b", "3Gi")); err == nil {
+		t.Error("3Gi of 1Gi were reserved")
+	}
+	if len(b.segments) != 1 {
+		t.Errorf("%d segments are kept, 1 is drawn from", len(b.segments))
+	}
+}
+
 // TestAnOlderReportIsNotNews: events may come after the object was looked at.
 func TestAnOlderReportIsNotNews(t *testing.T) {
 	b, _ := newBook()

@@ -56,13 +56,18 @@ func (p *pool) promised() int {
 	return sum
 }
 
-// report writes the object, as drivers do: only when the number has changed.
-func (p *pool) report(b *Book) {
+// write writes the object, as drivers do: only when the number has changed.
+func (p *pool) write() {
 	if free := p.free(); p.object == nil || free != p.reported {
 		p.reported = free
 		p.object = p.driver.reports(fmt.Sprint(free))
-		b.Reported(p.object)
 	}
+}
+
+// report writes the object and tells the Book of it.
+func (p *pool) report(b *Book) {
+	p.write()
+	b.Reported(p.object)
 }
 
 // pick draws one of the claims that the condition holds for, nil if there is none.
@@ -126,6 +131,8 @@ func TestCapacityIsNeverOverdrawn(t *testing.T) {
 				c.bound = true
 			},
 			"report": func(*rapid.T) { p.report(b) },
+			// The event comes late, or never.
+			"write": func(*rapid.T) { p.write() },
 			"settle": func(*rapid.T) {
 				p.report(b)
 				clock.Step(DefaultSettle)
