@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -232,6 +233,39 @@ func TestNewObjectsCount(t *testing.T) {
 	w.classes = map[string]*resourceapi.DeviceClass{"gpu": {ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{Selectors: selectors("false")}}}
 	step()
 	if diff := cmp.Diff([]string{"d1", "d1", "d2", "d2", "d3", "d3", "d1 d3", "d1 d3", "", ""}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A state that changes between two allocators, as its methods change it, is a new
+// one: what is remembered of the old one does not change along.
+func TestStatesThatChangeCount(t *testing.T) {
+	w := plainWorld()
+	s := devices("pool", "s", 1, "d1")
+	s.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
+	s.Spec.Devices[0].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: quantity(10)}}
+	w.slices = []*resourceapi.ResourceSlice{s}
+	w.claim([]resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": quantity(4)}},
+	}}})
+	w.state.AggregatedCapacity = structured.NewConsumedCapacityCollection()
+	cache := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+	var got []string
+	for range 4 {
+		allocator, err := structured.NewAllocator(t.Context(), w.features, w.state, w, w.slices, cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := allocator.Allocate(t.Context(), w.node, w.claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.Join(names(results), " "))
+		w.state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(structured.MakeDeviceID("gpu.test", "pool", "d1"),
+			map[resourceapi.QualifiedName]resource.Quantity{"memory": quantity(3)}))
+	}
+	if diff := cmp.Diff([]string{"d1", "d1", "d1", ""}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

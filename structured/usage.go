@@ -119,8 +119,10 @@ func (p *pool) usedAs(all []taken) *device.Use {
 	defer p.mu.Unlock()
 	if !slices.EqualFunc(p.taken, all, taken.equal) {
 		held := make([]device.Holding, len(all))
-		for i, t := range all {
-			held[i] = t.holding()
+		for i := range all {
+			held[i] = all[i].holding()
+			// The caller may go on to change what its state has.
+			all[i].consumed = all[i].consumed.Clone()
 		}
 		p.taken, p.use = all, device.NewUse(p.compiled.ID(), held)
 	}
