@@ -102,6 +102,13 @@ func (b *Book) Join(owner, claim types.UID) {
 	b.on(claim, func(e *entry) { e.owners.Insert(owner) })
 }
 
+// Counts says whether the owner counts on the draw of the claim.
+func (b *Book) Counts(owner, claim types.UID) bool {
+	counts := false
+	b.on(claim, func(e *entry) { counts = e.owners.Has(owner) })
+	return counts
+}
+
 // Undo takes the owner out of the draw of the claim, which ends with its last
 // owner unless a provisioner is at work. It may be repeated.
 func (b *Book) Undo(owner, claim types.UID) {

@@ -60,6 +60,8 @@ func (e *entry[T]) state() State {
 	}
 }
 
+func (e *entry[T]) owned(by types.UID) bool { return e.working.Has(by) || e.done.Has(by) }
+
 func (e *entry[T]) orphaned() bool { return e.working.Len() == 0 && e.done.Len() == 0 }
 
 // current is the object that Views must reckon with: the plan as long as it is

@@ -217,7 +217,7 @@ func (l *Ledger[T]) Undo(owner, uid types.UID) (last bool) {
 	if !ok {
 		return true
 	}
-	owned := e.working.Has(owner) || e.done.Has(owner)
+	owned := e.owned(owner)
 	e.working.Delete(owner)
 	e.done.Delete(owner)
 	if !e.orphaned() {
@@ -230,6 +230,14 @@ func (l *Ledger[T]) Undo(owner, uid types.UID) (last bool) {
 		delete(l.entries, uid)
 	}
 	return true
+}
+
+// Owns says whether the owner has reserved or written the object of an entry.
+func (l *Ledger[T]) Owns(owner, uid types.UID) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	e, ok := l.entries[uid]
+	return ok && e.owned(owner)
 }
 
 // State returns the state of the entry of an object, None without one. An entry

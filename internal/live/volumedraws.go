@@ -19,21 +19,23 @@ import (
 )
 
 // reserveDraws enters the draws of a pod, all or none. A claim that is placed
-// already draws on for as long as one of its pods counts on it.
-func (v *Volumes) reserveDraws(owner types.UID, provisions []volume.Provision) error {
-	var done []*v1.PersistentVolumeClaim
+// already draws on for as long as one of its pods counts on it. It returns the claims
+// whose draws the pod did not count on before.
+func (v *Volumes) reserveDraws(owner types.UID, provisions []volume.Provision) ([]*v1.PersistentVolumeClaim, error) {
+	var added []*v1.PersistentVolumeClaim
 	for _, d := range provisions {
+		counted := v.Draws.Counts(owner, d.Claim.UID)
 		if d.Capacity == nil {
 			v.Draws.Join(owner, d.Claim.UID)
-			continue
+		} else if err := v.reserveDraw(owner, d); err != nil {
+			v.UndoDraws(owner, added)
+			return nil, fmt.Errorf("reserving storage for PersistentVolumeClaim %s/%s: %w", d.Claim.Namespace, d.Claim.Name, err)
 		}
-		if err := v.reserveDraw(owner, d); err != nil {
-			v.UndoDraws(owner, done)
-			return fmt.Errorf("reserving storage for PersistentVolumeClaim %s/%s: %w", d.Claim.Namespace, d.Claim.Name, err)
+		if !counted {
+			added = append(added, d.Claim)
 		}
-		done = append(done, d.Claim)
 	}
-	return nil
+	return added, nil
 }
 
 // reserveDraw enters one draw, held against the capacity as it is now.

@@ -5,6 +5,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/internal/draws"
+	"github.com/berth-scheduler/berth/internal/ledger"
 	"github.com/berth-scheduler/berth/volume"
 )
 
@@ -231,5 +233,48 @@ func TestARefusedPlanDrawsNothing(t *testing.T) {
 	}
 	if drawn := p.Draws.Drawn(from); len(drawn) != 0 {
 		t.Errorf("%v are drawn", drawn)
+	}
+}
+
+// TestARefusedPlanLeavesWhatThePodHas: and no draw of another counts on the pod.
+func TestARefusedPlanLeavesWhatThePodHas(t *testing.T) {
+	p := newDrive(t)
+	pv, held, data := testVolume("pv", "lvm", 1), p.claim("held", 1, nil), p.claim("data", 2, nil)
+	add(t, p.volumes, pv)
+	from := p.View().Capacities("lvm")[0]
+	plans := VolumePlans{
+		Bound:  []*v1.PersistentVolume{bound(pv, held)},
+		Placed: []*v1.PersistentVolumeClaim{placed(data, "n1")},
+		Draws:  []volume.Provision{{Claim: data, Node: "n1", Capacity: from.Object()}},
+	}
+	if err := p.Reserve("pod", plans); err != nil {
+		t.Fatal(err)
+	}
+
+	// Now it also wants a claim that another pod draws for, and one of which nobody
+	// knows whether it was written.
+	shared, doubtful := p.claim("shared", 3, nil), p.claim("doubtful", 4, nil)
+	p.mustPlace(shared)
+	if err := p.PlacedClaims.Reserve("another", []*v1.PersistentVolumeClaim{placed(doubtful, "n1")}, sameNode); err != nil {
+		t.Fatal(err)
+	}
+	p.PlacedClaims.Doubt(doubtful.UID)
+	p.PlacedClaims.Undo("another", doubtful.UID)
+	plans.Placed = append(plans.Placed, placed(shared, "n1"), placed(doubtful, "n1"))
+	plans.Draws = append(plans.Draws, volume.Provision{Claim: shared, Node: "n1"})
+	if err := p.Reserve("pod", plans); err == nil {
+		t.Fatal("a plan in doubt was reserved")
+	}
+
+	p.undo(shared)
+	var drawn []string
+	for _, d := range p.Draws.Drawn(from) {
+		drawn = append(drawn, d.Claim.Name)
+	}
+	if !slices.Equal(drawn, []string{"data"}) {
+		t.Errorf("%v are drawn, want data", drawn)
+	}
+	if state := p.BoundVolumes.State(pv.UID); state != ledger.Planned {
+		t.Errorf("the volume that the pod had reserved is %v", state)
 	}
 }

@@ -5,6 +5,7 @@ package live
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,8 +28,8 @@ type VolumePlans struct {
 
 // Reserve enters the plans of a pod into the ledgers, all or none. It returns an
 // error that names the object when the stores or what other pods have reserved
-// no longer allow a plan; the pod may try again. The plans must not be changed
-// afterwards.
+// no longer allow a plan; the pod may try again, and keeps what it had reserved
+// before. The plans must not be changed afterwards.
 func (v *Volumes) Reserve(owner types.UID, plans VolumePlans) error {
 	v.reserving.Lock()
 	defer v.reserving.Unlock()
@@ -43,18 +44,22 @@ func (v *Volumes) Reserve(owner types.UID, plans VolumePlans) error {
 			return fmt.Errorf("reserving PersistentVolumeClaim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
 	}
-	if err := v.reserveDraws(owner, plans.Draws); err != nil {
+	drawn, err := v.reserveDraws(owner, plans.Draws)
+	if err != nil {
 		return err
 	}
-	if err := v.BoundVolumes.Reserve(owner, plans.Bound, sameClaim); err != nil {
-		v.UndoDraws(owner, plans.Placed)
+	added := slices.DeleteFunc(slices.Clone(plans.Bound), func(pv *v1.PersistentVolume) bool {
+		return v.BoundVolumes.Owns(owner, pv.UID)
+	})
+	if err = v.BoundVolumes.Reserve(owner, plans.Bound, sameClaim); err != nil {
+		v.UndoDraws(owner, drawn)
 		return fmt.Errorf("reserving PersistentVolumes: %w", err)
 	}
-	if err := v.PlacedClaims.Reserve(owner, plans.Placed, sameNode); err != nil {
-		for _, pv := range plans.Bound {
+	if err = v.PlacedClaims.Reserve(owner, plans.Placed, sameNode); err != nil {
+		for _, pv := range added {
 			v.BoundVolumes.Undo(owner, pv.UID)
 		}
-		v.UndoDraws(owner, plans.Placed)
+		v.UndoDraws(owner, drawn)
 		return fmt.Errorf("reserving PersistentVolumeClaims: %w", err)
 	}
 	return nil
