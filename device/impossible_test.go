@@ -179,3 +179,26 @@ func rootsAndNuma(devices [][2]int) *world {
 	w.slices = append(w.slices, slice)
 	return w
 }
+
+// What a rejection tells of the values costs a look at each device, not one for each
+// pair of a device and a value: of the devices of a network there may be thousands, each
+// with a value of its own. This takes no time, and minutes if it is done in pairs.
+func TestManyValuesAreExplained(t *testing.T) {
+	w := gpuNode()
+	spec := &w.slices[0].Spec
+	spec.Devices = nil
+	for i := range 1 << 16 {
+		spec.Devices = append(spec.Devices, resourceapi.Device{
+			Name:       fmt.Sprintf("gpu-%d", i),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"serial": {IntValue: ptr.To(int64(i))}},
+		})
+	}
+	w.claim(resourceapi.ExactDeviceRequest{Count: 2}, "gpu.test/serial")
+	r := w.compile(t, device.Options{}).Explain(w.view().Node(w.node))
+	if r == nil || r.Code != reason.ConstraintUnmet {
+		t.Fatalf("%v, want %s", r, reason.ConstraintUnmet)
+	}
+	if most, had := r.Facts.Devices.Most, r.Facts.Had.Value(); most != 1 || had != 1 || len(r.Facts.Devices.Groups) != 1<<16 {
+		t.Errorf("at most %d with one value, had %d, %d values", most, had, len(r.Facts.Devices.Groups))
+	}
+}

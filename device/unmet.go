@@ -216,33 +216,38 @@ func (t *tally) names() []string {
 // all that there is: with one value, or with all values different.
 func (t *tally) most() int {
 	if t.kind == assign.Distinct {
-		return t.fill(func(r *tallied, visit func(seat int)) {
-			t.each(r, func(_ int, v int32) { visit(int(v)) })
+		return t.fill(func(r int, visit func(seat int)) {
+			t.each(&t.requests[r], func(_ int, v int32) { visit(int(v)) })
 		})
 	}
-	values := map[int32]bool{}
-	for i := range t.requests {
-		t.each(&t.requests[i], func(_ int, v int32) { values[v] = true })
+	// Of many devices each may have a value of its own, so all are looked at once and
+	// not once for each value. having are those that each request may have of a value.
+	having := map[int32][][]int{}
+	for r := range t.requests {
+		t.each(&t.requests[r], func(d int, v int32) {
+			if having[v] == nil {
+				having[v] = make([][]int, len(t.requests))
+			}
+			having[v][r] = append(having[v][r], d)
+		})
 	}
 	most := 0
-	for v := range values {
-		most = max(most, t.fill(func(r *tallied, visit func(seat int)) {
-			t.each(r, func(d int, has int32) {
-				if has == v {
-					visit(d)
-				}
-			})
+	for _, devices := range having {
+		most = max(most, t.fill(func(r int, visit func(seat int)) {
+			for _, d := range devices[r] {
+				visit(d)
+			}
 		}))
 	}
 	return most
 }
 
 // fill gives seats to requests, as many as possible, along augmenting paths.
-func (t *tally) fill(seats func(r *tallied, visit func(seat int))) int {
+func (t *tally) fill(seats func(r int, visit func(seat int))) int {
 	owner := map[int]int{}
 	var give func(r int, seen map[int]bool) bool
 	give = func(r int, seen map[int]bool) (given bool) {
-		seats(&t.requests[r], func(seat int) {
+		seats(r, func(seat int) {
 			if given || seen[seat] {
 				return
 			}
