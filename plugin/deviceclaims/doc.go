@@ -83,6 +83,8 @@
 // The scheduler's own preemption asks Filter about a node without some of its
 // pods. A device counts as free then if its claim is reserved for nobody but those
 // pods. When they are gone, Kubernetes' resourceclaim controller frees the claim.
+// The claims of a pod that is being bound may not name it yet; whoever would have
+// evicted it is tried again when it is bound.
 // Nobody is evicted for what no eviction can cure: see package reason, and
 // PreFilter, which leaves only the nodes that can reach the claims which the pod
 // shares with others.

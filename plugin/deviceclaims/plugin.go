@@ -42,6 +42,7 @@ type Plugin struct {
 	settling  backoff
 	clock     clock.WithTicker
 	failures  *failures
+	overtaken *overtaken
 	// bindingTimeout is how long after its allocation a claim may wait for its
 	// devices to become ready.
 	bindingTimeout time.Duration
@@ -102,6 +103,7 @@ func New(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, er
 		settling:       settleBackoff,
 		clock:          realClock,
 		failures:       newFailures(realClock),
+		overtaken:      newOvertaken(),
 		bindingTimeout: decoded.BindingTimeout.Duration,
 	}, nil
 }

@@ -51,6 +51,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.P
 	p.tryAgainWhenDecided(c, pod)
 	claim, ok := p.dispensable(c)
 	if !ok {
+		if err := p.noteOvertaken(pod); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	if err := p.giveUp(ctx, pod, claim); err != nil {

@@ -8,7 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/reason"
 )
@@ -58,6 +60,47 @@ func TestEvictionGivesBackWhatNobodyElseUses(t *testing.T) {
 				t.Error("a plan that takes an eviction can be reserved")
 			}
 		})
+	}
+}
+
+// What a pod that is being bound has is not its own to give back before it is bound.
+// Whoever is more important is tried again then, and nobody else is.
+func TestPodIsTriedAgainWhenAnotherIsBound(t *testing.T) {
+	low, equal, high := makePod("low", "low"), makePod("equal", "equal"), makePod("high", "high")
+	high.Spec.Priority = ptr.To[int32](10)
+	never := makePod("never", "never")
+	never.Spec.Priority, never.Spec.PreemptionPolicy = ptr.To[int32](10), ptr.To(v1.PreemptNever)
+	c := newCluster(t, makeClass(), makeSlice("n1", "gpu-0"), makeClaim("low"), makeClaim("equal"), makeClaim("high"), makeClaim("never"), low, equal, high, never)
+	binding := c.reserve(low, "n1")
+	for _, pod := range []*v1.Pod{equal, high, never} {
+		a, status := c.begin(pod, "n1")
+		wantReason(t, status, fwk.Unschedulable, reason.NotEnoughDevices)
+		if _, status := c.plugin.PostFilter(c.ctx, a.state, pod, nil); status.Code() != fwk.Unschedulable {
+			t.Errorf("PostFilter: %v", status)
+		}
+	}
+	if status := binding.preBind(); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	narrowed, err := c.plugin.overtakenPods(klog.Background(), nil, low)
+	if err != nil || narrowed.AllPods || len(narrowed.Pods) != 1 || narrowed.Pods[0].Name != "high" {
+		t.Errorf("got %+v, %v, want the more important pod alone", narrowed, err)
+	}
+	for pod, want := range map[*v1.Pod]fwk.QueueingHint{high: fwk.Queue, equal: fwk.QueueSkip, never: fwk.QueueSkip} {
+		if hint, err := c.plugin.afterPodBound(klog.Background(), pod, nil, low); err != nil || hint != want {
+			t.Errorf("%s: got %v, %v, want %v", pod.Name, hint, err, want)
+		}
+	}
+	if hint, err := c.plugin.afterPodBound(klog.Background(), high, nil, makePod("other")); err != nil || hint != fwk.QueueSkip {
+		t.Errorf("a pod without devices was bound: got %v, %v", hint, err)
+	}
+	a, status := c.begin(high, "n1")
+	wantReason(t, status, fwk.Unschedulable, reason.NotEnoughDevices)
+	if _, status := c.plugin.PostFilter(c.ctx, a.state, high, nil); status.Code() != fwk.Unschedulable {
+		t.Errorf("PostFilter: %v", status)
+	}
+	if names := c.plugin.overtaken.names(); len(names) != 0 {
+		t.Errorf("%v wait for pods to be bound, and none is", names)
 	}
 }
 

@@ -40,6 +40,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		// The pod runs already and keeps its devices.
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	p.overtaken.remove(pod.UID)
 	claims, rejection := p.claimsOf(pod)
 	if rejection != nil {
 		return nil, p.refuse(rejection)
