@@ -84,10 +84,9 @@
 // pods. A device counts as free then if its claim is reserved for nobody but those
 // pods. When they are gone, Kubernetes' resourceclaim controller frees the claim.
 // The claims of a pod that is being bound may not name it yet; whoever would have
-// evicted it is tried again when it is bound.
-// Nobody is evicted for what no eviction can cure: see package reason, and
-// PreFilter, which leaves only the nodes that can reach the claims which the pod
-// shares with others.
+// evicted it is tried again when it is bound. Nobody is evicted for what no eviction
+// can cure: see package reason, and PreFilter, which leaves only the nodes that can
+// reach the claims which the pod shares with others.
 //
 // What was freed for a pod is kept for it. On the node that a pod is nominated for,
 // pods of no higher priority get a plan only if it leaves the nominated one its
@@ -95,8 +94,8 @@
 // devices than they would alone. In the moment between a nomination and the eviction
 // that goes with it, nobody knows who makes room, and pods wait lest the same victims
 // are chosen twice. A nominated pod whose claims the node could not even meet when
-// empty is ignored. A device that several nodes can reach is kept on the nominated node only, and the
-// in-tree plugin of another profile keeps nothing.
+// empty is ignored. A device that several nodes can reach is kept on the nominated
+// node only, and the in-tree plugin of another profile keeps nothing.
 //
 // PostFilter comes before preemption. A pod that will fit on its nominated node as
 // soon as the claims of ended pods there are freed, and claims in doubt are settled,

@@ -34,10 +34,10 @@ const undoRetries = 5
 // has often ended when something has to be undone.
 //
 // When all claims are reserved for the pod and PreBind has not failed, they stay
-// so, because the pod may have been sent to its node and the answer lost. If it was not, it is tried again and
-// finds its claims allocated; PostFilter gives them up should they keep it from
-// every node. If it is gone, Kubernetes' resourceclaim controller takes back
-// reservations and allocations together.
+// so, because the pod may have been sent to its node and the answer lost. If it was
+// not, it is tried again and finds its claims allocated; PostFilter gives them up
+// should they keep it from every node. If it is gone, Kubernetes' resourceclaim
+// controller takes back reservations and allocations together.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	c, err := readCycle(state)
 	if err != nil || c == nil {
