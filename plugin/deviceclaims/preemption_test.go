@@ -82,16 +82,17 @@ func TestPodIsTriedAgainWhenAnotherIsBound(t *testing.T) {
 	if status := binding.preBind(); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	narrowed, err := c.plugin.overtakenPods(klog.Background(), nil, low)
+	bound := c.registered(fwk.AssignedPod, fwk.Add)
+	narrowed, err := bound.PreQueueingHintFn(klog.Background(), nil, low)
 	if err != nil || narrowed.AllPods || len(narrowed.Pods) != 1 || narrowed.Pods[0].Name != "high" {
 		t.Errorf("got %+v, %v, want the more important pod alone", narrowed, err)
 	}
 	for pod, want := range map[*v1.Pod]fwk.QueueingHint{high: fwk.Queue, equal: fwk.QueueSkip, never: fwk.QueueSkip} {
-		if hint, err := c.plugin.afterPodBound(klog.Background(), pod, nil, low); err != nil || hint != want {
+		if hint, err := bound.QueueingHintFn(klog.Background(), pod, nil, low); err != nil || hint != want {
 			t.Errorf("%s: got %v, %v, want %v", pod.Name, hint, err, want)
 		}
 	}
-	if hint, err := c.plugin.afterPodBound(klog.Background(), high, nil, makePod("other")); err != nil || hint != fwk.QueueSkip {
+	if hint, err := bound.QueueingHintFn(klog.Background(), high, nil, makePod("other")); err != nil || hint != fwk.QueueSkip {
 		t.Errorf("a pod without devices was bound: got %v, %v", hint, err)
 	}
 	a, status := c.begin(high, "n1")
@@ -102,6 +103,22 @@ func TestPodIsTriedAgainWhenAnotherIsBound(t *testing.T) {
 	if names := c.plugin.overtaken.names(); len(names) != 0 {
 		t.Errorf("%v wait for pods to be bound, and none is", names)
 	}
+}
+
+// registered is what the plugin wants to know of when something happens.
+func (c *cluster) registered(resource fwk.EventResource, action fwk.ActionType) fwk.ClusterEventWithHint {
+	c.t.Helper()
+	events, err := c.plugin.EventsToRegister(c.ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, event := range events {
+		if event.Event.Resource == resource && event.Event.ActionType&action != 0 {
+			return event
+		}
+	}
+	c.t.Fatalf("%s of %s is not registered", action, resource)
+	return fwk.ClusterEventWithHint{}
 }
 
 // The pod's own claim stays where it is, whoever is evicted beside it.
