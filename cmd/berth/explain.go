@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,13 +28,35 @@ import (
 const plainWidth = 100
 
 func newExplain(name string, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	output := "text"
+	answer := func(cmd *cobra.Command, arg string) error {
+		write, ok := writers[output]
+		if !ok {
+			return fmt.Errorf("unknown output format %q, allowed are: text, json, yaml", output)
+		}
+		report, err := explainPod(cmd.Context(), flags, arg)
+		if err != nil {
+			return err
+		}
+		return write(streams.Out, report)
+	}
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Say why something is where it is, or why it is nowhere",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// pod/NAME needs no word for the kind before it, as with kubectl.
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && strings.Contains(args[0], "/") {
+				return nil
+			}
+			return cobra.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return answer(cmd, args[0])
+		},
 	}
-	output := "text"
 	pod := &cobra.Command{
 		Use:     "pod NAME",
 		Aliases: []string{"pods", "po"},
@@ -55,19 +78,9 @@ cluster. Nothing is changed.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := writers[output]
-			if !ok {
-				return fmt.Errorf("unknown output format %q, allowed are: text, json, yaml", output)
-			}
-			report, err := explainPod(cmd.Context(), flags, args[0])
-			if err != nil {
-				return err
-			}
-			return write(streams.Out, report)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return answer(cmd, args[0]) },
 	}
-	pod.Flags().StringVarP(&output, "output", "o", output, "Output format: text, json or yaml")
+	cmd.PersistentFlags().StringVarP(&output, "output", "o", output, "Output format: text, json or yaml")
 	cmd.AddCommand(pod)
 	return cmd
 }
@@ -121,10 +134,13 @@ func explainPod(ctx context.Context, flags *genericclioptions.ConfigFlags, name 
 func podName(arg string) (string, error) {
 	kind, name, qualified := strings.Cut(arg, "/")
 	if !qualified {
-		return arg, nil
+		kind, name = "pod", arg
 	}
 	switch kind {
 	case "pod", "pods", "po":
+		if name == "" {
+			return "", errors.New("the name of the pod is empty")
+		}
 		return name, nil
 	}
 	return "", fmt.Errorf("%q is not a pod", arg)
