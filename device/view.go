@@ -94,6 +94,15 @@ func (v *View) Node(node *v1.Node) NodeView {
 	return NodeView{Node: node, Pools: append(append(pools, local...), wide...)}
 }
 
+// Emptied is what the node would see if nobody held a device of its pools.
+func (v NodeView) Emptied() NodeView {
+	pools := slices.Clone(v.Pools)
+	for i := range pools {
+		pools[i].Use = nil
+	}
+	return NodeView{Node: v.Node, Pools: pools}
+}
+
 // Devices lists the devices of the pools that the node can use, in the order in
 // which they are offered: pools with binding conditions last, then by pool, name of
 // the slice, and as the slice lists them.

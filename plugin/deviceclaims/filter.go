@@ -130,6 +130,16 @@ func (c *cycle) noteElsewhere(node *v1.Node) {
 // Explain returns every fact about why the pod does not fit on a node, nil when
 // it does. The state must be one that PreFilter accepted for the pod.
 func (p *Plugin) Explain(_ context.Context, state fwk.CycleState, node fwk.NodeInfo) *reason.Rejection {
+	return p.explain(state, node, func(view device.NodeView) device.NodeView { return view })
+}
+
+// ExplainEmptied is [Plugin.Explain] for a node of which nobody held a device: what
+// remains no pod that ends can cure.
+func (p *Plugin) ExplainEmptied(_ context.Context, state fwk.CycleState, node fwk.NodeInfo) *reason.Rejection {
+	return p.explain(state, node, device.NodeView.Emptied)
+}
+
+func (p *Plugin) explain(state fwk.CycleState, node fwk.NodeInfo, seen func(device.NodeView) device.NodeView) *reason.Rejection {
 	c, err := readCycle(state)
 	if err != nil || c == nil {
 		return nil
@@ -142,7 +152,7 @@ func (p *Plugin) Explain(_ context.Context, state fwk.CycleState, node fwk.NodeI
 	if err != nil {
 		return nil
 	}
-	return asked.problem.Explain(view)
+	return asked.problem.Explain(seen(view))
 }
 
 // refuse makes the status of a rejection and counts it. Preemption may follow

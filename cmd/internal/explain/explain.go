@@ -29,7 +29,9 @@ func Pod(ctx context.Context, s *snapshot.Snapshot, namespace, name string) (*Re
 	}
 	pod := s.Pod(namespace, name)
 	if pod == nil {
-		return nil, apierrors.NewNotFound(v1.Resource("pods"), name)
+		missing := apierrors.NewNotFound(v1.Resource("pods"), name)
+		missing.ErrStatus.Message += fmt.Sprintf(" in namespace %q", namespace)
+		return nil, missing
 	}
 
 	var result *simulate.Result

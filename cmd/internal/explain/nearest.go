@@ -36,6 +36,8 @@ func hasClaims(node simulate.Node) bool { return node.Devices == nil && node.Vol
 
 // distance orders nodes by what they lack.
 type distance struct {
+	// never: no pod that ends can make room on the node.
+	never   bool
 	lacking int
 	// part is how much of the first thing that it lacks the node has, from 0 to 1.
 	part    float64
@@ -43,6 +45,9 @@ type distance struct {
 }
 
 func (d distance) less(other distance) bool {
+	if d.never != other.never {
+		return other.never
+	}
 	if d.lacking != other.lacking {
 		return d.lacking < other.lacking
 	}
@@ -53,7 +58,7 @@ func (d distance) less(other distance) bool {
 }
 
 func distanceOf(node simulate.Node) distance {
-	var d distance
+	d := distance{never: node.NeverFits}
 	for _, rejection := range []*reason.Rejection{node.Devices, node.Volumes} {
 		if rejection == nil {
 			continue

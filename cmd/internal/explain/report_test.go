@@ -67,6 +67,18 @@ func TestReports(t *testing.T) {
 				noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7")),
 			}},
 		},
+		// A node that would fit if pods ended is nearer than one that never does, and
+		// only on that is waiting worth while.
+		"never-fits": {
+			result: &simulate.Result{Nodes: []simulate.Node{
+				func() simulate.Node {
+					never := noDevices("gpu-1", holding(countersShort(4, 3), "trainer-1", "gpu-0"))
+					never.NeverFits = true
+					return never
+				}(),
+				noDevices("gpu-2", holding(countersShort(4, 1), "notebook-x", "gpu-7")),
+			}},
+		},
 		"devices-here-volumes-there": {
 			pod: func(pod *v1.Pod) {
 				withVolume(pod)
@@ -463,6 +475,12 @@ func constrained(wanted, had int64, groups ...reason.Group) *reason.Rejection {
 	for _, g := range groups {
 		r.Facts.Devices.Free += g.Free
 	}
+	return r
+}
+
+func countersShort(wanted, had int64) *reason.Rejection {
+	r := notEnough(wanted, had, 8)
+	r.Code = reason.CountersShort
 	return r
 }
 

@@ -91,7 +91,7 @@ func refusals(node simulate.Node) []*reason.Rejection {
 // frees says whether pods that end can give the node all that it lacks.
 func frees(node simulate.Node) bool {
 	r := node.Refusal.Rejection
-	if r == nil || node.Volumes != nil {
+	if r == nil || node.NeverFits || node.Volumes != nil {
 		return false
 	}
 	return !slices.ContainsFunc(r.All(), func(one *reason.Rejection) bool {

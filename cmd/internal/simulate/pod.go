@@ -54,6 +54,8 @@ type Node struct {
 	// or have nothing to do with the pod.
 	Devices *reason.Rejection `json:"devices,omitempty"`
 	Volumes *reason.Rejection `json:"volumes,omitempty"`
+	// NeverFits: the node's devices would not do even if nobody held one.
+	NeverFits bool `json:"neverFits,omitempty"`
 }
 
 // Refusal is one "no" of one plugin.
@@ -117,6 +119,9 @@ func (s *Scheduler) cycle(ctx context.Context, pod *v1.Pod) (*Result, error) {
 		}
 		answer.Devices = s.explain(ctx, deviceclaims.Name, state, node)
 		answer.Volumes = s.explain(ctx, volumeclaims.Name, state, node)
+		if answer.Devices != nil {
+			answer.NeverFits = s.neverFits(ctx, state, node)
+		}
 		if answer.Refusal != nil {
 			answer.Refusal.fill(answer)
 		}
@@ -148,6 +153,17 @@ func (s *Scheduler) explain(ctx context.Context, plugin string, state fwk.CycleS
 		return nil
 	}
 	return known.Explain(ctx, state, node)
+}
+
+// neverFits says whether the devices of the node would not do even if nobody held
+// one. A search that ends before it knows says no.
+func (s *Scheduler) neverFits(ctx context.Context, state fwk.CycleState, node fwk.NodeInfo) bool {
+	plugin, ok := s.explains[deviceclaims.Name].(*deviceclaims.Plugin)
+	if !ok {
+		return false
+	}
+	left := plugin.ExplainEmptied(ctx, state, node)
+	return left != nil && left.Kind() == reason.DoesNotFit
 }
 
 func refusal(status *fwk.Status) *Refusal {

@@ -137,6 +137,41 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
+// Two devices that consume the same counter cannot both be had from a node, held
+// or not; of two that do not, pods that end give back what is missing.
+func TestNodesThatNeverFit(t *testing.T) {
+	for consumed, never := range map[string]bool{"30Gi": true, "20Gi": false} {
+		s := cluster()
+		for _, slice := range s.ResourceSlices {
+			if slice.Name != "c-fits" {
+				continue
+			}
+			counters := slice.DeepCopy()
+			counters.Name, counters.Spec.Devices = "c-counters", nil
+			counters.Spec.SharedCounters = []resourceapi.CounterSet{{
+				Name: "set", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("40Gi")}},
+			}}
+			counters.Spec.Pool.ResourceSliceCount, slice.Spec.Pool.ResourceSliceCount = 2, 2
+			for i := range slice.Spec.Devices {
+				slice.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{
+					CounterSet: "set", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(consumed)}},
+				}}
+			}
+			s.ResourceSlices = append(s.ResourceSlices, counters)
+		}
+		held := s.ResourceClaims[0].DeepCopy()
+		held.Name, held.UID = "held", "held"
+		held.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpus", Driver: "gpu.example.com", Pool: "c-fits", Device: "gpu-0"}},
+		}}
+		s.ResourceClaims = append(s.ResourceClaims, held)
+		node := ask(t, s, s.Pods[0]).Nodes[2]
+		if node.Devices == nil || node.NeverFits != never {
+			t.Errorf("devices of %s each: refused with %v, never fits = %v, want %v", consumed, node.Devices, node.NeverFits, never)
+		}
+	}
+}
+
 func ask(t *testing.T, s *snapshot.Snapshot, pod *v1.Pod) *Result {
 	t.Helper()
 	scheduler, err := New(context.Background(), s, pod.Spec.SchedulerName)
