@@ -25,7 +25,7 @@ func TestFormatsForPrograms(t *testing.T) {
 		Pod:        reason.Ref{Kind: "Pod", Namespace: "ml", Name: "trainer"},
 		State:      explain.Refused,
 		Verdict:    "Pending: no node takes it.",
-		Preemption: &simulate.Preemption{Node: "n1", Victims: []reason.Ref{{Kind: "Pod", Namespace: "ml", Name: "notebook"}}},
+		Preemption: &simulate.Preemption{Helps: true, Node: "n1", Victims: []reason.Ref{{Kind: "Pod", Namespace: "ml", Name: "notebook"}}},
 	}
 	for _, format := range []string{"json", "yaml"} {
 		t.Run(format, func(t *testing.T) {

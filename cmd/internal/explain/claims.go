@@ -112,13 +112,16 @@ func selectors(request resourceapi.DeviceRequest) []string {
 	return all
 }
 
-func devices(claim *resourceapi.ResourceClaim) []reason.Device {
+func devices(claim *resourceapi.ResourceClaim) []Allocated {
 	if claim.Status.Allocation == nil {
 		return nil
 	}
-	var all []reason.Device
+	var all []Allocated
 	for _, result := range claim.Status.Allocation.Devices.Results {
-		all = append(all, reason.Device{Driver: result.Driver, Pool: result.Pool, Name: result.Device})
+		all = append(all, Allocated{
+			Request: result.Request,
+			Device:  reason.Device{Driver: result.Driver, Pool: result.Pool, Name: result.Device},
+		})
 	}
 	return all
 }

@@ -12,7 +12,7 @@ import (
 
 // preemption answers whether it helps to evict pods of lower priority.
 func preemption(p *simulate.Preemption) string {
-	if p.Node == "" {
+	if !p.Helps {
 		return "No: no node would take the pod without the pods of lower priority."
 	}
 	text := fmt.Sprintf("Yes: evicting %s frees node %s.", some(refs(p.Victims), 3), p.Node)

@@ -106,10 +106,17 @@ type Claim struct {
 	Requests []Request `json:"requests,omitempty"`
 	// Devices are the allocated devices; SharedWith are the other pods that the
 	// claim is reserved for.
-	Devices    []reason.Device `json:"devices,omitempty"`
-	SharedWith []reason.Ref    `json:"sharedWith,omitempty"`
+	Devices    []Allocated  `json:"devices,omitempty"`
+	SharedWith []reason.Ref `json:"sharedWith,omitempty"`
 	// Extended are the extended resources that the scheduler makes the claim for.
 	Extended []Extended `json:"extended,omitempty"`
+}
+
+// Allocated is a device of a claim and the request that it is for: "request", or
+// "request/alternative" where there are several.
+type Allocated struct {
+	Request string `json:"request"`
+	reason.Device
 }
 
 // Extended is an extended resource of the pod that a DeviceClass serves.
@@ -129,9 +136,10 @@ type Request struct {
 	Wants string `json:"wants"`
 	// Selectors are the CEL expressions of the request itself.
 	Selectors []string `json:"selectors,omitempty"`
-	// Found is what the best node has for it, if that is too little.
-	Found *reason.Rejection `json:"found,omitempty"`
-	// Holders are who holds the matching devices of that node.
+	// Found is what the best node has for it, if that is too little. In JSON it is
+	// told with the node.
+	Found *reason.Rejection `json:"-"`
+	// Holders are who holds the matching devices of the best node.
 	Holders []Holder `json:"holders,omitempty"`
 }
 

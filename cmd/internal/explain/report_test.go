@@ -93,7 +93,7 @@ func TestReports(t *testing.T) {
 			result: &simulate.Result{
 				Nodes: []simulate.Node{noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7"))},
 				Preemption: &simulate.Preemption{
-					Node: "gpu-2", Victims: []reason.Ref{{Kind: "Pod", Namespace: "ml", Name: "notebook-x"}},
+					Helps: true, Node: "gpu-2", Victims: []reason.Ref{{Kind: "Pod", Namespace: "ml", Name: "notebook-x"}},
 					ViolatesBudgets: 1, NotTried: "the pod has preemptionPolicy Never",
 				},
 			},

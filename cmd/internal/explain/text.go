@@ -102,7 +102,11 @@ func (r *Report) writeClaim(p *page, claim Claim) {
 		p.paragraph("  ", one.text())
 	}
 	if len(claim.Devices) > 0 {
-		text := "has " + deviceNames(claim.Devices)
+		var devices []reason.Device
+		for _, one := range claim.Devices {
+			devices = append(devices, one.Device)
+		}
+		text := "has " + deviceNames(devices)
 		if claim.Devices[0].Pool != r.Node {
 			text += " of pool " + claim.Devices[0].Pool
 		}

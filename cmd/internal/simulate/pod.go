@@ -6,6 +6,7 @@ package simulate
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,13 +59,25 @@ type Node struct {
 	NeverFits bool `json:"neverFits,omitempty"`
 }
 
+// MarshalJSON tells a rejection once, as that of the devices or volumes.
+func (n Node) MarshalJSON() ([]byte, error) {
+	if r := n.Refusal; r != nil && r.Rejection != nil && (r.Rejection == n.Devices || r.Rejection == n.Volumes) {
+		once := *r
+		once.Rejection = nil
+		n.Refusal = &once
+	}
+	type plain Node
+	return json.Marshal(plain(n))
+}
+
 // Refusal is one "no" of one plugin.
 type Refusal struct {
 	// Plugin that refused, empty when the framework does not tell.
 	Plugin string `json:"plugin,omitempty"`
 	// Message is the status line that the plugin gave.
 	Message string `json:"message"`
-	// Rejection is set when one of our plugins refused.
+	// Rejection is set when one of our plugins refused. In JSON it is left out where
+	// it is that of the node's devices or volumes.
 	Rejection *reason.Rejection `json:"rejection,omitempty"`
 	// Failed means that the plugin could not answer: an error, not a "no".
 	Failed bool `json:"failed,omitempty"`

@@ -124,9 +124,9 @@ func TestPreemption(t *testing.T) {
 		want     *Preemption
 	}{
 		"some node fits": {snapshot: cluster()},
-		"lower priority": {snapshot: crowded(0), want: &Preemption{Node: "c-fits", Victims: notebook}},
+		"lower priority": {snapshot: crowded(0), want: &Preemption{Helps: true, Node: "c-fits", Victims: notebook}},
 		"the same":       {snapshot: crowded(10), want: &Preemption{}},
-		"never":          {snapshot: never, want: &Preemption{Node: "c-fits", Victims: notebook, NotTried: "the pod has preemptionPolicy Never"}},
+		"never":          {snapshot: never, want: &Preemption{Helps: true, Node: "c-fits", Victims: notebook, NotTried: "the pod has preemptionPolicy Never"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, test.snapshot, test.snapshot.Pods[0]).Preemption

@@ -21,7 +21,9 @@ import (
 // Preemption is what the eviction of pods of lower priority would do for a pod
 // that no node takes.
 type Preemption struct {
-	// Node would take the pod without the victims. Empty when none would.
+	// Helps: there is a node that would take the pod without pods of lower priority.
+	Helps bool `json:"helps"`
+	// Node would take the pod without the victims, if eviction helps.
 	Node    string       `json:"node,omitempty"`
 	Victims []reason.Ref `json:"victims,omitempty"`
 	// ViolatesBudgets is how many of the victims a PodDisruptionBudget would keep.
@@ -62,6 +64,7 @@ func (s *Scheduler) preemption(ctx context.Context, state fwk.CycleState, pod *v
 	if best == nil {
 		return result, nil
 	}
+	result.Helps = true
 	result.Node, result.ViolatesBudgets = best.Name(), best.Victims().NumPDBViolations
 	for _, victim := range best.Victims().Pods {
 		result.Victims = append(result.Victims, reason.Ref{Kind: "Pod", Namespace: victim.Namespace, Name: victim.Name})
