@@ -138,7 +138,7 @@ func (p *Pool) draw(row *drawRow, device int32, of demand, f Features) *draw {
 func (m demand) on(d *poolDevice, f Features) draw {
 	for _, name := range slices.Sorted(maps.Keys(m.requests)) {
 		if _, ok := d.api.Capacity[name]; !ok {
-			return draw{misfit: fmt.Sprintf("has no capacity %s", name)}
+			return draw{misfit: fmt.Sprintf("no capacity %s", name)}
 		}
 	}
 	amounts, err := m.amounts(d.api, f)
@@ -149,10 +149,10 @@ func (m demand) on(d *poolDevice, f Features) draw {
 	for _, name := range slices.Sorted(maps.Keys(d.api.Capacity)) {
 		has, takes := d.api.Capacity[name], amounts[name]
 		if !valid(takes, has.RequestPolicy, f) {
-			return draw{misfit: fmt.Sprintf("does not give %s of its capacity %s", takes.String(), name)}
+			return draw{misfit: fmt.Sprintf("%s of capacity %s not given", takes.String(), name)}
 		}
 		if takes.Cmp(has.Value) > 0 {
-			return draw{misfit: fmt.Sprintf("has %s of capacity %s, %s is needed", has.Value.String(), name, takes.String())}
+			return draw{misfit: fmt.Sprintf("%s of capacity %s needed, %s there", takes.String(), name, has.Value.String())}
 		}
 	}
 	for _, c := range d.capacity {

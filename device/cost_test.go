@@ -179,7 +179,7 @@ func TestNewUseHoldsWithoutClaims(t *testing.T) {
 	if refused == nil || refused.Code != reason.NotEnoughDevices {
 		t.Fatalf("got %v", refused)
 	}
-	if got := refused.Facts.Devices.Refused; len(got) != 1 || got[0].Device.Name != "gpu-3" || got[0].Why != "is in use" {
+	if got := refused.Facts.Devices.Refused; len(got) != 1 || got[0].Device.Name != "gpu-3" || got[0].Why != "in use" {
 		t.Errorf("refused: %v", got)
 	}
 }

@@ -39,7 +39,7 @@ func (o *offer) facts(c *choice) *reason.Devices {
 			holders := view.Use.of(o.name(i))
 			d.Held = append(d.Held, holders...)
 			if len(holders) == 0 {
-				refuse(i, "is in use")
+				refuse(i, "in use")
 			}
 		case tainted:
 			refuse(i, "taint "+o.taint(s, device).String())
@@ -49,11 +49,11 @@ func (o *offer) facts(c *choice) *reason.Devices {
 			refuse(i, o.spentWhy(c, i))
 			d.Held = append(d.Held, view.Use.of(o.name(i))...)
 		case untold:
-			refuse(i, "consumes counters that devices in use and no longer published may consume too")
+			refuse(i, "counters that devices in use and no longer published may consume too")
 		case drained:
 			refuse(i, drainedWhy(view.Pool, u, at.device))
 		case apart:
-			refuse(i, "has no compatibility group in common with devices in use of the same counter set")
+			refuse(i, "no compatibility group in common with devices in use of the same counter set")
 		}
 	}
 	d.Counters = o.counters(c)
@@ -69,7 +69,7 @@ func (o *offer) spentWhy(c *choice, i int) string {
 	of := d.capacity[j]
 	format := d.api.Capacity[of.name].Value.Format
 	needed, rest := of.unit.of(takes[j], format), of.unit.of(max(left[j], 0), format)
-	return fmt.Sprintf("has %s of capacity %s left, %s is needed", rest.String(), of.name, needed.String())
+	return fmt.Sprintf("%s of capacity %s needed, %s left", needed.String(), of.name, rest.String())
 }
 
 func drainedWhy(pool *Pool, u *usage, device int32) string {
@@ -77,7 +77,7 @@ func drainedWhy(pool *Pool, u *usage, device int32) string {
 		if amount.Value > u.left[amount.Counter] {
 			c := &pool.counters.all[amount.Counter]
 			needed, rest := c.quantity(amount.Value), c.quantity(max(u.left[amount.Counter], 0))
-			return fmt.Sprintf("consumes %s of counter %s, of which %s is left", needed.String(), c, rest.String())
+			return fmt.Sprintf("%s of counter %s needed, %s left", needed.String(), c, rest.String())
 		}
 	}
 	return ""

@@ -28,23 +28,23 @@ const (
 	needCounting
 )
 
-// needTexts say why one device is refused, and what several of them do, each with
-// what is missing.
-var needTexts = [...]struct{ it, they, missing string }{
-	{"consumes shared counters", "consume shared counters", "feature gate DRAPartitionableDevices is off"},
-	{"allows multiple allocations", "allow multiple allocations", "feature gate DRAConsumableCapacity is off"},
-	{"has binding conditions", "have binding conditions", "feature gate DRADeviceBindingConditions is off"},
-	{"maps to allocatable resources of the node", "map to allocatable resources of the node", "which nobody accounts for here"},
-	{"skips operations of the node", "skip operations of the node", "feature gate DRAOptionalNodeOperations is off"},
-	{"skips operations of the node", "skip operations of the node", "the node does not declare the feature DRAOptionalNodeOperations"},
-	{"selects its nodes by itself", "select their nodes by themselves", "feature gate DRAPartitionableDevices is off"},
-	{"is in a pool with compatibility groups", "are in a pool with compatibility groups", "feature gate DRADeviceCompatibilityGroups is off"},
-	{"has a capacity", "have a capacity", "which cannot be counted exactly"},
+// needTexts say why devices are refused, in words for one and for several, and what
+// they do, each with what is missing.
+var needTexts = [...]struct{ because, they, missing string }{
+	{"shared counters", "consume shared counters", "feature gate DRAPartitionableDevices is off"},
+	{"multiple allocations", "allow multiple allocations", "feature gate DRAConsumableCapacity is off"},
+	{"binding conditions", "have binding conditions", "feature gate DRADeviceBindingConditions is off"},
+	{"allocatable resources of the node", "map to allocatable resources of the node", "which nobody accounts for here"},
+	{"skipped operations of the node", "skip operations of the node", "feature gate DRAOptionalNodeOperations is off"},
+	{"skipped operations of the node", "skip operations of the node", "the node does not declare the feature DRAOptionalNodeOperations"},
+	{"nodes of its own", "select their nodes by themselves", "feature gate DRAPartitionableDevices is off"},
+	{"compatibility groups in the pool", "are in a pool with compatibility groups", "feature gate DRADeviceCompatibilityGroups is off"},
+	{"a capacity", "have a capacity", "which cannot be counted exactly"},
 }
 
 func (n needs) why() string {
 	text := &needTexts[bits.TrailingZeros16(uint16(n))]
-	return text.it + " (" + text.missing + ")"
+	return text.because + " (" + text.missing + ")"
 }
 
 func (n needs) they() string {

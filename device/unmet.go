@@ -284,9 +284,9 @@ func (o *offer) valueless(constraint int, m assign.Member, c *choice) []reason.R
 		}
 		at := o.devices[i]
 		pool := o.node.Pools[at.pool].Pool
-		why := "has no attribute " + string(attribute)
+		why := "no attribute " + string(attribute)
 		if a, _ := attributeOf(pool.id.Driver, pool.devices[at.device].api, attribute); listed(a) {
-			why = "has a list as attribute " + string(attribute) + ", and the feature gate DRAListTypeAttributes is off"
+			why = "a list as attribute " + string(attribute) + ", and the feature gate DRAListTypeAttributes is off"
 		}
 		refused = append(refused, reason.Refused{Device: o.name(i), Why: why})
 	}

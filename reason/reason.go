@@ -120,8 +120,8 @@ type Held struct {
 	Pods []Ref `json:"pods,omitempty"`
 }
 
-// Refused is a device that may not be used, and why: "taint key=value:Effect",
-// "consumes shared counters", and the like.
+// Refused is a device that may not be used, and why, in words that suit one device
+// and several: "taint key=value:Effect", "no attribute model", and the like.
 type Refused struct {
 	Device Device `json:"device"`
 	Why    string `json:"why"`

@@ -211,8 +211,8 @@ func refusals(refused []Refused, name func(Device) string) []string {
 }
 
 // Refusals says why devices may not be used, once for each reason and in the
-// order in which they come: "gpu-2 taint sick:NoSchedule", "8 devices: consumes
-// shared counters (gpu-0 … gpu-7)".
+// order in which they come: "gpu-2: taint sick:NoSchedule", "8 devices: no attribute
+// model (gpu-0 … gpu-7)".
 func (d *Devices) Refusals() []string { return refusalsByReason(d.Refused, d.names()) }
 
 func refusalsByReason(refused []Refused, name func(Device) string) []string {
@@ -229,7 +229,7 @@ func refusalsByReason(refused []Refused, name func(Device) string) []string {
 		of := devices[why]
 		switch n := len(of); {
 		case n == 1:
-			reasons[i] = of[0] + " " + why
+			reasons[i] = of[0] + ": " + why
 		case n <= mostNamed:
 			reasons[i] = fmt.Sprintf("%d devices: %s (%s)", n, why, strings.Join(of, " "))
 		default:

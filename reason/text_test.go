@@ -78,7 +78,7 @@ func TestWriteTellsEveryFact(t *testing.T) {
   by gpu.example.com/root: pci-1 3 free, pci-2 2 free
   counters left: set/memory 10Gi of 80Gi
   held: gpu-2 ml/notebook (pod ml/notebook-0)
-  refused: gpu-4 taint sick:NoSchedule
+  refused: gpu-4: taint sick:NoSchedule
   values: a, b
   object: Thing thing-1
   generation: 8

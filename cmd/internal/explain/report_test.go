@@ -493,7 +493,7 @@ func heldAndConstrained() *reason.Rejection {
 func unusableDevices(exist int) *reason.Rejection {
 	r := notEnough(4, 0, exist)
 	r.Code, r.Facts.Feature, r.Facts.Devices.Unusable = reason.DevicesUnsupported, "consume shared counters", exist
-	refuse(r, "consumes shared counters, which this version does not track")
+	refuse(r, "shared counters, which this version does not track")
 	return r
 }
 
