@@ -66,7 +66,8 @@ func newExplain(name string, flags *genericclioptions.ConfigFlags, streams gener
 The pod is run through a scheduler's own plugins, here in this program, on a copy
 of the cluster's objects: every node is asked, and every "no" is explained. That
 takes the right to list nodes, pods, claims and what belongs to them in the whole
-cluster. Nothing is changed.`,
+cluster. Nothing is changed. docs/explain.md in Berth's sources says what the fields
+of the JSON and YAML forms mean.`,
 		Example: fmt.Sprintf(`  # Why is this pod Pending?
   %[1]s explain pod trainer-3 -n ml
 
