@@ -92,6 +92,7 @@ func report(s *snapshot.Snapshot, pod *v1.Pod, result *simulate.Result) *Report 
 		r.refused(result.Whole)
 	default:
 		r.nodes(s, pod, result.Nodes)
+		r.Notes = append(r.Notes, unserved(s, pod)...)
 		r.Preemption = result.Preemption
 	}
 	return r

@@ -67,6 +67,17 @@ func TestReports(t *testing.T) {
 				noDevices("gpu-2", holding(notEnough(4, 3, 8), "notebook-x", "gpu-7")),
 			}},
 		},
+		"extended-unserved": {
+			pod: func(pod *v1.Pod) {
+				pod.Spec.ResourceClaims = nil
+				pod.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+					v1.ResourceCPU: resource.MustParse("1"), "example.com/gpus": resource.MustParse("1"),
+				}}}}
+			},
+			result: &simulate.Result{Nodes: []simulate.Node{
+				{Name: "gpu-1", Refusal: &simulate.Refusal{Plugin: "NodeResourcesFit", Message: "Insufficient example.com/gpus"}},
+			}},
+		},
 		// A node that would fit if pods ended is nearer than one that never does, and
 		// only on that is waiting worth while.
 		"never-fits": {
@@ -364,6 +375,10 @@ func cluster() (*snapshot.Snapshot, *v1.Pod) {
 				},
 			},
 		},
+		DeviceClasses: []*resourceapi.DeviceClass{{
+			ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+			Spec:       resourceapi.DeviceClassSpec{ExtendedResourceName: ptr.To("example.com/gpu")},
+		}},
 		StorageClasses: []*storagev1.StorageClass{{
 			ObjectMeta: metav1.ObjectMeta{Name: "topolvm"}, Provisioner: "topolvm.io",
 			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
