@@ -76,9 +76,9 @@ const (
 	// ExtendedClaimLeft: the claim that an earlier attempt has made for the pod's
 	// extended resources has to be deleted first.
 	ExtendedClaimLeft Code = "ExtendedClaimLeft"
-	// ExtendedResourceMapped: the node serves the pod's extended resources by a
-	// device plugin, and the pod's status names a ResourceClaim for them already,
-	// without which the kubelet would not start it. Request is a resource.
+	// ExtendedResourceMapped: the node serves the pod's extended resources without a
+	// claim, from a device plugin, but the pod's status names a ResourceClaim for them
+	// already, without which the kubelet would not start it. Request is a resource.
 	ExtendedResourceMapped Code = "ExtendedResourceMapped"
 	// DevicesShared: each request could be met alone, not all of them together.
 	DevicesShared Code = "DevicesShared"

@@ -71,7 +71,7 @@ var sentences = map[Code]func(r *Rejection) string{
 		if resource == "" {
 			resource = "the pod's extended resources"
 		}
-		return r.place() + " serves " + resource + " by a device plugin, but the pod's status already names " + r.claim() + " for that, which cannot be taken back"
+		return r.place() + " would serve " + resource + " without a claim, but the pod's status already names " + r.claim() + " for that, which cannot be taken back"
 	},
 	DevicesUnsupported: func(r *Rejection) string {
 		needs := "they need something that is not supported"

@@ -28,7 +28,8 @@ const unnamed = "<extended-resources>"
 // all others the pod gets devices, in one claim that the plugin makes for it. So what
 // the claim asks for depends on the node.
 type extended struct {
-	// resources are in order of name.
+	// resources are in order of name. There are none if the pod is mapped and the
+	// classes are gone.
 	resources []served
 	// claim is the claim without its requests, under the name that it will have.
 	claim *resourceapi.ResourceClaim
@@ -60,23 +61,27 @@ type variant struct {
 	mappings []v1.ContainerExtendedResourceRequest
 }
 
-// extendedOf returns nil if no DeviceClass serves an extended resource of the pod.
+// extendedOf returns nil if no DeviceClass serves an extended resource of the pod, and
+// none did when an earlier attempt mapped the pod.
 func (p *Plugin) extendedOf(pod *v1.Pod) *extended {
 	resources := p.servedOf(pod)
-	if len(resources) == 0 {
+	if len(resources) == 0 && !mapped(pod) {
 		return nil
 	}
 	return &extended{
 		resources: resources,
 		claim:     newExtendedClaim(pod),
-		mapped:    pod.Status.ExtendedResourceClaimStatus != nil,
+		mapped:    mapped(pod),
 		variants:  make(map[string]*variant),
 	}
 }
 
+// mapped says whether the pod's status names a claim for its extended resources.
+func mapped(pod *v1.Pod) bool { return pod.Status.ExtendedResourceClaimStatus != nil }
+
 // needsDevices says whether the pod may take devices when it is placed.
 func (p *Plugin) needsDevices(pod *v1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || len(p.servedOf(pod)) > 0
+	return len(pod.Spec.ResourceClaims) > 0 || mapped(pod) || len(p.servedOf(pod)) > 0
 }
 
 // servedOf returns the extended resources of a pod that a DeviceClass serves, in
@@ -210,11 +215,15 @@ func (c *cycle) onlyOwn(pod *v1.Pod) *variant {
 	if !c.extended.mapped {
 		return c.own
 	}
-	return &variant{rejection: &reason.Rejection{
-		Code:    reason.ExtendedResourceMapped,
-		Claim:   claimRef(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName),
-		Request: string(c.extended.resources[0].name),
-	}}
+	before := pod.Status.ExtendedResourceClaimStatus
+	refused := &reason.Rejection{Code: reason.ExtendedResourceMapped, Claim: claimRef(pod.Namespace, before.ResourceClaimName)}
+	switch {
+	case len(c.extended.resources) > 0:
+		refused.Request = string(c.extended.resources[0].name)
+	case len(before.RequestMappings) > 0:
+		refused.Request = before.RequestMappings[0].ResourceName
+	}
+	return &variant{rejection: refused}
 }
 
 // claimsOn returns the claims of a pod that may come to a node, the one for extended

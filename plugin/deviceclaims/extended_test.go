@@ -304,6 +304,42 @@ func TestClaimOfAnEarlierAttempt(t *testing.T) {
 	c.wantSettled()
 }
 
+// A pod that was mapped needs a claim for the rest of its life, also when no class
+// is left that could serve it and the node has the resource itself.
+func TestMappedPodWhoseClassIsGone(t *testing.T) {
+	pod := extendedPod("pod", 1)
+	pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{
+		ResourceClaimName: "pod-extended-resources-abcde",
+		RequestMappings: []v1.ContainerExtendedResourceRequest{
+			{ContainerName: "main", ResourceName: "example.com/gpu", RequestName: "container-0-request-0"},
+		},
+	}
+	c := newCluster(t, makeSlice("n1", "gpu-0"), pod)
+	if !c.plugin.needsDevices(pod) {
+		t.Error("nobody would tell the pod of devices")
+	}
+	state := &cycleState{}
+	if _, status := c.plugin.PreFilter(c.ctx, state, pod, allNodes()); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	status := c.plugin.Filter(c.ctx, state, pod, nodeInfo{node: pluginNode("n3", 1)})
+	wantReason(t, status, fwk.UnschedulableAndUnresolvable, reason.ExtendedResourceMapped)
+	if rejection := rejectionOf(t, status); rejection.Request != "example.com/gpu" || rejection.Claim.Name != "pod-extended-resources-abcde" {
+		t.Errorf("refused with %+v", rejection)
+	}
+
+	if _, err := c.client.ResourceV1().DeviceClasses().Create(c.ctx, makeClass(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the informer shows the class", func() bool { return len(c.plugin.servedOf(pod)) > 0 })
+	a := c.reserve(pod, "n1")
+	if status := a.preBind(); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	c.wantPlaced(pod, 1)
+	c.wantSettled()
+}
+
 // A claim that is created and deleted before anybody looks leaves nothing.
 func TestExtendedClaimThatComesAndGoesUnseen(t *testing.T) {
 	pod := extendedPod("pod", 1)
