@@ -227,9 +227,7 @@ func (v *verifier) everything(a *asked) (int, error) {
 		if int64(len(current)) < current[0].Spec.Pool.ResourceSliceCount {
 			concerned = view.Pool.raw
 		}
-		if err != nil && slices.ContainsFunc(concerned, func(s *resourceapi.ResourceSlice) bool {
-			return ptr.Deref(s.Spec.NodeName, "") == v.node.Node.Name && !ptr.Deref(s.Spec.PerDeviceNodeSelection, false)
-		}) {
+		if err != nil && slices.ContainsFunc(concerned, func(s *resourceapi.ResourceSlice) bool { return concerns(s, v.node.Node) }) {
 			return 0, fmt.Errorf("pool %s: %w", view.Pool.id, err)
 		}
 	}

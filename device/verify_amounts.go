@@ -273,13 +273,14 @@ func (v *verifier) counters(view PoolView, here []*use) error {
 		consume(u.device)
 		for _, part := range u.device.ConsumesCounters {
 			joined[part.CounterSet] = true
-			for name, c := range part.Counters {
-				touched[key{part.CounterSet, name}] = !c.Value.IsZero() || touched[key{part.CounterSet, name}]
+			for name := range part.Counters {
+				touched[key{part.CounterSet, name}] = true
 			}
 		}
 	}
-	for k, is := range touched {
-		if is && left[k].Sign() < 0 {
+	// Where more is taken than there is, nobody can take even nothing, as in-tree.
+	for k := range touched {
+		if left[k].Sign() < 0 {
 			return fmt.Errorf("counter %s/%s is overdrawn by %s", k.set, k.counter, new(big.Rat).Neg(left[k]).RatString())
 		}
 	}

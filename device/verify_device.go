@@ -81,6 +81,15 @@ func (v *verifier) find(u *use) error {
 	return errors.New("the node has no such device")
 }
 
+// concerns says whether a slice is for the node, or a device of it is where each
+// device selects its own nodes.
+func concerns(s *resourceapi.ResourceSlice, node *v1.Node) bool {
+	if !ptr.Deref(s.Spec.PerDeviceNodeSelection, false) {
+		return reaches(s, &resourceapi.Device{}, node) == nil
+	}
+	return slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return reaches(s, &d, node) == nil })
+}
+
 func reaches(s *resourceapi.ResourceSlice, d *resourceapi.Device, node *v1.Node) error {
 	name, all, selector := ptr.Deref(s.Spec.NodeName, ""), ptr.Deref(s.Spec.AllNodes, false), s.Spec.NodeSelector
 	if ptr.Deref(s.Spec.PerDeviceNodeSelection, false) {
