@@ -49,6 +49,44 @@ func TestSolveAgreesWithTryingEverything(t *testing.T) {
 	}
 }
 
+// With everything that the API has, a plan is found exactly when there are devices
+// that Verify has nothing to say against, and it has the first of these.
+func TestSolveFindsTheFirstThatVerifyAllows(t *testing.T) {
+	shared := device.NewSelectors(100)
+	possible, impossible, unknown := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawRichWorld(t, size{pools: 2, devicesPerSlice: 6, claims: 2, requests: 2, count: 2})
+		problem := w.compile(t, device.Options{Features: everyFeature(), Strategy: device.InOrder, Selectors: shared})
+		node := w.view().Node(w.node)
+		plan, refused := problem.Solve(node)
+		want, done := device.FirstAllowed(problem, node, 3000)
+		switch {
+		case !done:
+			unknown++
+			return
+		case refused != nil && want != nil:
+			t.Fatalf("refused (%v), but there is %v", refused, want)
+		case refused != nil:
+			impossible++
+			return
+		}
+		possible++
+		var got []string
+		for _, result := range plan.Results(shareIDs()) {
+			for _, r := range result.Devices.Results {
+				got = append(got, fmt.Sprintf("%s %s/%s/%s", r.Request, r.Driver, r.Pool, r.Device))
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-first allowed +plan:\n%s", diff)
+		}
+	})
+	t.Logf("%d possible, %d impossible, %d too large to try", possible, impossible, unknown)
+	if possible == 0 || impossible == 0 || unknown > possible {
+		t.Fatal("not enough was tried")
+	}
+}
+
 // Explain gives the same answer as Solve, and a reason with words.
 func TestExplainAgreesWithSolve(t *testing.T) {
 	shared := device.NewSelectors(100)

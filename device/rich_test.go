@@ -53,11 +53,12 @@ func (w *world) partition(t *rapid.T, index int) {
 	counters := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: of.Name + "-counters"}, Spec: resourceapi.ResourceSliceSpec{
 		Driver: of.Spec.Driver, Pool: of.Spec.Pool, AllNodes: ptr.To(true),
 	}}
-	amount := rapid.SampledFrom([]string{"1", "2", "3", "500m", "1Gi", "2Gi"})
+	total := rapid.SampledFrom([]string{"2", "3", "4", "1500m", "4Gi"})
+	amount := rapid.SampledFrom([]string{"1", "1", "2", "500m", "0", "1Gi"})
 	for i := range rapid.IntRange(1, 2).Draw(t, "counter sets") {
 		counters.Spec.SharedCounters = append(counters.Spec.SharedCounters, resourceapi.CounterSet{
 			Name:     fmt.Sprintf("%s-%d", of.Name, i),
-			Counters: map[string]resourceapi.Counter{"a": {Value: resource.MustParse(amount.Draw(t, "a"))}, "b": {Value: resource.MustParse(amount.Draw(t, "b"))}},
+			Counters: map[string]resourceapi.Counter{"a": {Value: resource.MustParse(total.Draw(t, "a"))}, "b": {Value: resource.MustParse(total.Draw(t, "b"))}},
 		})
 	}
 	grouped := rapid.IntRange(0, 3).Draw(t, "grouped") == 0
@@ -86,6 +87,16 @@ func enrich(t *rapid.T, d *resourceapi.Device) {
 	if seldom.Draw(t, "list") {
 		d.Attributes["gpu.test/numa"] = resourceapi.DeviceAttribute{IntValues: rapid.SampledFrom([][]int64{{0, 1}, {1}, {1, 2}, {2, 0}}).Draw(t, "numa")}
 	}
+	if seldom.Draw(t, "lists of roots") {
+		d.Attributes["gpu.test/root"] = resourceapi.DeviceAttribute{StringValues: rapid.SampledFrom([][]string{{"x", "y"}, {"z"}, {"y", "z"}}).Draw(t, "roots")}
+	}
+	if root, ok := d.Attributes["gpu.test/root"]; ok && seldom.Draw(t, "without its domain") {
+		delete(d.Attributes, "gpu.test/root")
+		d.Attributes["root"] = root
+	}
+	if len(d.Taints) > 0 && seldom.Draw(t, "two taints") {
+		d.Taints = append(d.Taints, resourceapi.DeviceTaint{Key: "sick", Value: "very", Effect: resourceapi.DeviceTaintEffectNoExecute})
+	}
 	if seldom.Draw(t, "binding") {
 		d.BindingConditions, d.BindingFailureConditions = []string{"ready"}, []string{"broken"}
 	}
@@ -97,16 +108,27 @@ func enrich(t *rapid.T, d *resourceapi.Device) {
 		return
 	}
 	d.AllowMultipleAllocations = ptr.To(rapid.IntRange(0, 3).Draw(t, "shared") > 0)
-	memory := resourceapi.DeviceCapacity{Value: resource.MustParse(rapid.SampledFrom([]string{"4", "6", "4500m"}).Draw(t, "memory"))}
+	d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {
+		Value:         resource.MustParse(rapid.SampledFrom([]string{"4", "6", "4500m"}).Draw(t, "memory")),
+		RequestPolicy: drawPolicy(t),
+	}}
+	if seldom.Draw(t, "two capacities") {
+		d.Capacity["gpu.test/units"] = resourceapi.DeviceCapacity{Value: resource.MustParse("3"), RequestPolicy: drawPolicy(t)}
+	}
+}
+
+func drawPolicy(t *rapid.T) *resourceapi.CapacityRequestPolicy {
 	quantity := func(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
-	memory.RequestPolicy = rapid.SampledFrom([]*resourceapi.CapacityRequestPolicy{
+	return rapid.SampledFrom([]*resourceapi.CapacityRequestPolicy{
 		nil,
 		{Default: quantity("2")},
 		{Default: quantity("1"), ValidValues: []resource.Quantity{*quantity("1"), *quantity("3")}},
+		{Default: quantity("0"), ValidValues: []resource.Quantity{*quantity("0"), *quantity("1500m"), *quantity("2")}},
 		{Default: quantity("1"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity("1"), Max: quantity("4")}},
+		{Default: quantity("2"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity("1"), Step: quantity("2")}},
 		{Default: quantity("500m"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity("500m"), Max: quantity("4"), Step: quantity("500m")}},
+		{Default: quantity("250m"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: quantity("250m"), Step: quantity("750m")}},
 	}).Draw(t, "policy")
-	d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": memory}
 }
 
 func (w *world) drawRichHolders(t *rapid.T) {
@@ -152,6 +174,9 @@ func enrichClaim(t *rapid.T, claim *resourceapi.ResourceClaim) {
 			exact.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
 				"memory": resource.MustParse(rapid.SampledFrom([]string{"1", "2", "3", "1200m", "100"}).Draw(t, "amount")),
 			}}
+			if rapid.IntRange(0, 3).Draw(t, "asks for units") == 0 {
+				exact.Capacity.Requests["gpu.test/units"] = resource.MustParse(rapid.SampledFrom([]string{"0", "1", "1500m"}).Draw(t, "units"))
+			}
 		}
 		if rapid.IntRange(0, 7).Draw(t, "derives") == 0 {
 			exact.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{
@@ -159,6 +184,14 @@ func enrichClaim(t *rapid.T, claim *resourceapi.ResourceClaim) {
 					`device.attributes["gpu.test"].model`, `device.driver`, `device.attributes["gpu.test"].missing`, `[device.driver, "a"]`,
 				}).Draw(t, "expression"),
 			}}
+		}
+		if rapid.IntRange(0, 19).Draw(t, "reads capacity") == 0 {
+			exact.Selectors = append(exact.Selectors, selectors(`device.capacity["gpu.test"].units.compareTo(quantity("1")) >= 0 || device.allowMultipleAllocations`)...)
+		}
+		if len(exact.Tolerations) > 0 && rapid.IntRange(0, 3).Draw(t, "picky") == 0 {
+			exact.Tolerations[0] = rapid.SampledFrom([]resourceapi.DeviceToleration{
+				{Key: "sick", Operator: resourceapi.DeviceTolerationOpEqual, Value: "yes"}, {Operator: resourceapi.DeviceTolerationOpExists, Effect: resourceapi.DeviceTaintEffectNoExecute},
+			}).Draw(t, "toleration")
 		}
 		if exact.AdminAccess == nil && rapid.IntRange(0, 3).Draw(t, "alternatives") == 0 {
 			r.Exactly = nil

@@ -102,7 +102,7 @@ func drawWorld(t *rapid.T, most size) *world {
 func (w *world) drawPool(t *rapid.T, name string, most size) {
 	driver := rapid.SampledFrom([]string{"gpu.test", "gpu.test", "gpu.test", "nic.test"}).Draw(t, "driver")
 	count := rapid.IntRange(1, 2).Draw(t, "slices")
-	missing := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 1}).Draw(t, "missing slices")
+	missing := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}).Draw(t, "missing slices")
 	for s := range count {
 		slice := &resourceapi.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, s)},
@@ -112,7 +112,8 @@ func (w *world) drawPool(t *rapid.T, name string, most size) {
 			},
 		}
 		perDevice := drawScope(t, &slice.Spec.NodeName, &slice.Spec.AllNodes, &slice.Spec.NodeSelector)
-		for d := range rapid.IntRange(0, most.devicesPerSlice).Draw(t, "devices") {
+		// IntRange prefers few, which makes most worlds impossible.
+		for d := range rapid.SampledFrom(upTo(most.devicesPerSlice)).Draw(t, "devices") {
 			dev := drawDevice(t, fmt.Sprintf("dev-%d-%d", s, d))
 			if perDevice {
 				for drawScope(t, &dev.NodeName, &dev.AllNodes, &dev.NodeSelector) {
@@ -133,9 +134,18 @@ func (w *world) drawPool(t *rapid.T, name string, most size) {
 	}
 }
 
+// upTo are the numbers from 0 to n.
+func upTo(n int) []int {
+	all := make([]int, n+1)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // drawScope sets one of the three, or none and says that each device decides.
 func drawScope(t *rapid.T, node **string, all **bool, selector **v1.NodeSelector) bool {
-	switch rapid.SampledFrom([]string{"n1", "n1", "n1", "n2", "all", "selector", "device"}).Draw(t, "scope") {
+	switch rapid.SampledFrom([]string{"n1", "n1", "n1", "n1", "n1", "n2", "all", "selector", "device", "device"}).Draw(t, "scope") {
 	case "n1":
 		*node = ptr.To("n1")
 	case "n2":
