@@ -4,8 +4,8 @@
 // Package snapshot holds a cluster as plain data: every object that a
 // scheduling decision can depend on, as the API server returned it.
 //
-// [Take] reads one from a live cluster. What is done with it afterwards never
-// talks to a server.
+// [Take] reads one from a live cluster, [Read] from files, and [Snapshot.Write]
+// writes one. What is done with it never talks to a server.
 package snapshot
 
 import (
@@ -95,6 +95,59 @@ func appendObjects[T runtime.Object](all []runtime.Object, objects []T) []runtim
 		all = append(all, object)
 	}
 	return all
+}
+
+// add puts the object into its list. It says whether there is one for its kind.
+func (s *Snapshot) add(object runtime.Object) bool {
+	switch object := object.(type) {
+	case *v1.Node:
+		s.Nodes = append(s.Nodes, object)
+	case *v1.Pod:
+		s.Pods = append(s.Pods, object)
+	case *v1.Namespace:
+		s.Namespaces = append(s.Namespaces, object)
+	case *v1.PersistentVolume:
+		s.PersistentVolumes = append(s.PersistentVolumes, object)
+	case *v1.PersistentVolumeClaim:
+		s.PersistentVolumeClaims = append(s.PersistentVolumeClaims, object)
+	case *storagev1.StorageClass:
+		s.StorageClasses = append(s.StorageClasses, object)
+	case *storagev1.CSINode:
+		s.CSINodes = append(s.CSINodes, object)
+	case *storagev1.CSIDriver:
+		s.CSIDrivers = append(s.CSIDrivers, object)
+	case *storagev1.CSIStorageCapacity:
+		s.CSIStorageCapacities = append(s.CSIStorageCapacities, object)
+	case *storagev1.VolumeAttachment:
+		s.VolumeAttachments = append(s.VolumeAttachments, object)
+	case *resourceapi.ResourceClaim:
+		s.ResourceClaims = append(s.ResourceClaims, object)
+	case *resourceapi.ResourceClaimTemplate:
+		s.ResourceClaimTemplates = append(s.ResourceClaimTemplates, object)
+	case *resourceapi.ResourceSlice:
+		s.ResourceSlices = append(s.ResourceSlices, object)
+	case *resourceapi.DeviceClass:
+		s.DeviceClasses = append(s.DeviceClasses, object)
+	case *resourceapi.DeviceTaintRule:
+		s.DeviceTaintRules = append(s.DeviceTaintRules, object)
+	case *schedulingv1beta1.PodGroup:
+		s.PodGroups = append(s.PodGroups, object)
+	case *schedulingv1.PriorityClass:
+		s.PriorityClasses = append(s.PriorityClasses, object)
+	case *policyv1.PodDisruptionBudget:
+		s.PodDisruptionBudgets = append(s.PodDisruptionBudgets, object)
+	case *v1.Service:
+		s.Services = append(s.Services, object)
+	case *v1.ReplicationController:
+		s.ReplicationControllers = append(s.ReplicationControllers, object)
+	case *appsv1.ReplicaSet:
+		s.ReplicaSets = append(s.ReplicaSets, object)
+	case *appsv1.StatefulSet:
+		s.StatefulSets = append(s.StatefulSets, object)
+	default:
+		return false
+	}
+	return true
 }
 
 // Pod returns the pod of that name, nil if there is none.

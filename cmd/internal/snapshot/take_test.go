@@ -63,7 +63,7 @@ func TestTakeFailsWithTheKindThatFailed(t *testing.T) {
 // A list that is in the Snapshot but is not read, or not handed on, would make
 // every later decision quietly wrong.
 func TestEveryListIsReadAndHandedOn(t *testing.T) {
-	var s Snapshot
+	var s, again Snapshot
 	lists := 0
 	value := reflect.ValueOf(&s).Elem()
 	for i := range value.NumField() {
@@ -76,6 +76,14 @@ func TestEveryListIsReadAndHandedOn(t *testing.T) {
 	}
 	if got := len(s.Objects()); got != lists {
 		t.Errorf("Objects returns %d objects of %d lists with one each", got, lists)
+	}
+	for _, object := range s.Objects() {
+		if !again.add(object) {
+			t.Errorf("a %T has no list", object)
+		}
+	}
+	if got := len(again.Objects()); got != lists {
+		t.Errorf("%d objects were added to %d lists", got, lists)
 	}
 	if got := len(s.kinds(fake.NewClientset())); got != lists {
 		t.Errorf("%d kinds are read into %d lists", got, lists)
