@@ -39,6 +39,6 @@ This program answers questions about a cluster. It reads, and changes nothing.`,
 
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.AddCommand(newExplain(name, flags, streams), newVersion(streams))
+	cmd.AddCommand(newExplain(name, flags, streams), newSnapshot(name, flags, streams), newVersion(streams))
 	return cmd
 }

@@ -14,27 +14,25 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/cmd/internal/explain"
-	"github.com/berth-scheduler/berth/cmd/internal/snapshot"
 )
 
 // Text that does not go to a terminal is this wide.
 const plainWidth = 100
 
 func newExplain(name string, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	output := "text"
+	output, from := "text", newCluster(flags, streams.ErrOut)
 	answer := func(cmd *cobra.Command, arg string) error {
 		write, ok := writers[output]
 		if !ok {
 			return fmt.Errorf("unknown output format %q, allowed are: text, json, yaml", output)
 		}
-		report, err := explainPod(cmd.Context(), flags, arg)
+		report, err := explainPod(cmd.Context(), from, arg)
 		if err != nil {
 			return err
 		}
@@ -72,7 +70,10 @@ of the JSON and YAML forms mean.`,
   %[1]s explain pod trainer-3 -n ml
 
   # Every fact about every node, for programs
-  %[1]s explain pod trainer-3 -n ml -o json`, name),
+  %[1]s explain pod trainer-3 -n ml -o json
+
+  # The same of a cluster in a file, see %[1]s snapshot, or of manifests
+  %[1]s explain pod trainer-3 -n ml -f cluster.yaml`, name),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("one pod is needed, %d arguments were given\nSee '%s --help' for usage", len(args), cmd.CommandPath())
@@ -82,6 +83,7 @@ of the JSON and YAML forms mean.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return answer(cmd, args[0]) },
 	}
 	cmd.PersistentFlags().StringVarP(&output, "output", "o", output, "Output format: text, json or yaml")
+	from.addFlags(cmd.PersistentFlags())
 	cmd.AddCommand(pod)
 	return cmd
 }
@@ -104,31 +106,24 @@ var writers = map[string]func(io.Writer, *explain.Report) error{
 	},
 }
 
-func explainPod(ctx context.Context, flags *genericclioptions.ConfigFlags, name string) (*explain.Report, error) {
+func explainPod(ctx context.Context, from *cluster, name string) (*explain.Report, error) {
 	name, err := podName(name)
 	if err != nil {
 		return nil, err
 	}
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	// All kinds are listed at the same time, and the server has its own limits.
-	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client of the kubeconfig: %w", err)
-	}
-	objects, err := snapshot.Take(ctx, client)
+	namespace, err := from.namespace()
 	if err != nil {
 		return nil, err
 	}
-	return explain.Pod(ctx, objects, namespace, name)
+	objects, err := from.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report, err := explain.Pod(ctx, objects, namespace, name)
+	if apierrors.IsNotFound(err) && from.inFiles() {
+		return nil, fmt.Errorf("there is no pod %q in namespace %q of the files", name, namespace)
+	}
+	return report, err
 }
 
 // podName accepts NAME and pod/NAME, as kubectl prints them.
