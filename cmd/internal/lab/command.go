@@ -12,9 +12,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"k8s.io/component-base/version/verflag"
 
 	"github.com/berth-scheduler/berth/cmd/internal/lab/profiles"
+	"github.com/berth-scheduler/berth/cmd/internal/version"
 )
 
 // kubernetesVersion is the version of the modules that the components are
@@ -29,7 +29,7 @@ func NewCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// Kubernetes' packages bring the flag --version, and leave it to the program to answer.
-		PersistentPreRun: func(*cobra.Command, []string) { verflag.PrintAndExitIfRequested() },
+		PersistentPreRun: func(*cobra.Command, []string) { version.PrintAndExitIfRequested() },
 		RunE:             func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(newUpCommand(), newComponentCommand())

@@ -23,6 +23,8 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/berth-scheduler/berth/cmd/internal/version"
 )
 
 const name = "berth-scheduler"
@@ -70,7 +72,7 @@ kube-scheduler, which prevents that.`,
 }
 
 func run(cmd *cobra.Command, opts *options.Options) error {
-	verflag.PrintAndExitIfRequested()
+	version.PrintAndExitIfRequested()
 	gate := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gate); err != nil {
 		return fmt.Errorf("set up logging: %w", err)
