@@ -31,11 +31,9 @@ func (p *Plugin) EventsToRegister(_ context.Context) ([]fwk.ClusterEventWithHint
 		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}},
 		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add | fwk.Update}},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAllocatable}},
-		{
-			Event:             fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add},
-			PreQueueingHintFn: p.overtakenPods,
-			QueueingHintFn:    p.afterPodBound,
-		},
+		// Not narrowed to the pods concerned: the queue would then ask no other plugin
+		// about pods that we do not name.
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, QueueingHintFn: p.afterPodBound},
 		// The scheduler announces a pod that it gave up binding as deleted; what
 		// that pod had planned to take is free again.
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodGone},

@@ -5,7 +5,6 @@ package deviceclaims
 
 import (
 	"maps"
-	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,12 +51,6 @@ func (o *overtaken) has(pod types.UID) bool {
 	return ok
 }
 
-func (o *overtaken) names() []types.NamespacedName {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return slices.Collect(maps.Values(o.pods))
-}
-
 // noteOvertaken remembers the pod if it might evict one that is being bound.
 func (p *Plugin) noteOvertaken(pod *v1.Pod) error {
 	if ptr.Deref(pod.Spec.PreemptionPolicy, v1.PreemptLowerPriority) == v1.PreemptNever {
@@ -83,12 +76,6 @@ func (p *Plugin) noteOvertaken(pod *v1.Pod) error {
 		}
 	}
 	return nil
-}
-
-// overtakenPods narrows the event that a pod is bound to those that may be waiting
-// for it.
-func (p *Plugin) overtakenPods(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
-	return fwk.PreQueueingHintResult{Pods: p.overtaken.names()}, nil
 }
 
 // afterPodBound lets a pod try again that might evict the one that is bound now.
