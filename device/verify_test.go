@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -171,5 +172,113 @@ func TestVerifyReadsNodesAsSolveDoes(t *testing.T) {
 	}
 	if err := Verify(problem, node, plan); err != nil {
 		t.Error(err)
+	}
+}
+
+// oneOf compiles a claim for devices of any class, and the slices of one pool each.
+func oneOf(t *testing.T, mode resourceapi.DeviceAllocationMode, pools ...[]*resourceapi.ResourceSlice) (*Problem, []PoolView) {
+	t.Helper()
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim"}}
+	request := resourceapi.ExactDeviceRequest{DeviceClassName: "any", AllocationMode: mode}
+	if mode == resourceapi.DeviceAllocationModeExactCount {
+		request.Count = 1
+	}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "devices", Exactly: &request}}
+	classes := func(name string) *resourceapi.DeviceClass {
+		return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	problem, refused := Compile([]*resourceapi.ResourceClaim{claim}, classes, Options{Features: Features{PartitionableDevices: true}})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	var views []PoolView
+	for _, slices := range pools {
+		views = append(views, PoolView{Pool: CompilePool(slices)})
+	}
+	return problem, views
+}
+
+// Mode All needs to see every device that the node may use, whichever way a slice
+// says so.
+func TestVerifyMissesNoPoolInModeAll(t *testing.T) {
+	published := func(pool string, count int64, change func(*resourceapi.ResourceSliceSpec)) []*resourceapi.ResourceSlice {
+		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: pool}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: "gpu.test", Devices: []resourceapi.Device{{Name: "gpu"}},
+			Pool: resourceapi.ResourcePool{Name: pool, ResourceSliceCount: count},
+		}}
+		change(&slice.Spec)
+		return []*resourceapi.ResourceSlice{slice}
+	}
+	named := func(name string) func(*resourceapi.ResourceSliceSpec) {
+		return func(s *resourceapi.ResourceSliceSpec) { s.NodeName = &name }
+	}
+	for name, test := range map[string]struct {
+		reach func(*resourceapi.ResourceSliceSpec)
+		wrong bool
+	}{
+		"this node":    {named("n1"), true},
+		"another node": {named("n2"), false},
+		"all nodes":    {func(s *resourceapi.ResourceSliceSpec) { s.AllNodes = ptr.To(true) }, true},
+		"a device for this node": {func(s *resourceapi.ResourceSliceSpec) {
+			s.PerDeviceNodeSelection, s.Devices[0].NodeName = ptr.To(true), ptr.To("n1")
+		}, true},
+		"a device for another node": {func(s *resourceapi.ResourceSliceSpec) {
+			s.PerDeviceNodeSelection, s.Devices[0].NodeName = ptr.To(true), ptr.To("n2")
+		}, false},
+	} {
+		problem, pools := oneOf(t, resourceapi.DeviceAllocationModeAll, published("a", 1, named("n1")), published("b", 2, test.reach))
+		n1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		plan, refused := problem.Solve(NewView(pools[:1]).Node(n1))
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		all := NewView(pools).Node(n1)
+		// That a device of it is missing from the plan is another error.
+		if err := Verify(problem, all, plan); (err != nil && strings.Contains(err.Error(), "pool gpu.test/b: ")) != test.wrong {
+			t.Errorf("a slice is missing of a pool for %s: got %v", name, err)
+		}
+		if _, refused := problem.Solve(all); (refused != nil) != test.wrong {
+			t.Errorf("a slice is missing of a pool for %s: Solve says %v", name, refused)
+		}
+	}
+}
+
+// Where others have taken more than there is, a device that takes nothing is refused
+// too, as by Kubernetes' own allocator.
+func TestNothingIsTakenOfAnOverdrawnCounter(t *testing.T) {
+	consumes := func(amount string) []resourceapi.DeviceCounterConsumption {
+		return []resourceapi.DeviceCounterConsumption{{
+			CounterSet: "set", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(amount)}},
+		}}
+	}
+	pool := resourceapi.ResourcePool{Name: "pool", ResourceSliceCount: 2}
+	problem, pools := oneOf(t, resourceapi.DeviceAllocationModeExactCount, []*resourceapi.ResourceSlice{
+		{ObjectMeta: metav1.ObjectMeta{Name: "counters"}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: "gpu.test", Pool: pool, AllNodes: ptr.To(true),
+			SharedCounters: []resourceapi.CounterSet{{Name: "set", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("2")}}}},
+		}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "devices"}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: "gpu.test", Pool: pool, AllNodes: ptr.To(true),
+			Devices: []resourceapi.Device{
+				{Name: "frugal", ConsumesCounters: consumes("0")}, {Name: "greedy", ConsumesCounters: consumes("3")},
+			},
+		}},
+	})
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	plan, refused := problem.Solve(NewView(pools).Node(node))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	holder := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "holder"}}
+	holder.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.test", Pool: "pool", Device: "greedy"}},
+	}}
+	pools[0].Use = CompileUse(pools[0].Pool.ID(), []*resourceapi.ResourceClaim{holder})
+	overdrawn := NewView(pools).Node(node)
+	if _, refused := problem.Solve(overdrawn); refused == nil {
+		t.Error("Solve takes a device of an overdrawn counter")
+	}
+	if err := Verify(problem, overdrawn, plan); err == nil || !strings.Contains(err.Error(), "overdrawn by 1") {
+		t.Errorf("Verify: %v", err)
 	}
 }
