@@ -87,7 +87,7 @@ func (c *cluster) read() (*snapshot.Snapshot, error) {
 			kinds = append(kinds, fmt.Sprintf("%s (%d)", kind, count))
 		}
 		slices.Sort(kinds)
-		fmt.Fprintf(c.errOut, "note: no decision depends on objects of these kinds, which are left out: %s\n", strings.Join(kinds, ", "))
+		fmt.Fprintf(c.errOut, "note: objects of these kinds are left out: %s\n", strings.Join(kinds, ", "))
 	}
 	if len(reading.Problems) == 0 {
 		return reading.Snapshot, nil
